@@ -1,0 +1,147 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// The condition types. They are API: tools match on them. Source: contract §1.
+const (
+	// ConditionReady is on every kind. On a Workspace, True means that the rollout of this generation is complete and that at least
+	// max(1, class minimum) replicas are available; Unknown means progressing; False means failure.
+	ConditionReady = "Ready"
+	// ConditionStalled is on every kind, True only while a user must act and gone otherwise. kstatus reads Failed from it.
+	ConditionStalled = "Stalled"
+	// ConditionProgressing on a Workspace is True while a rollout is under way.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded on a Workspace is True while it serves less than its class promises.
+	ConditionDegraded = "Degraded"
+	// ConditionDatastoresBound on a Workspace is True while each listed datastore and cache has an approved claim.
+	ConditionDatastoresBound = "DatastoresBound"
+	// ConditionAutoscalingActive on a Workspace mirrors its autoscaler: False while it cannot compute a replica count. Absent without autoscaling.
+	ConditionAutoscalingActive = "AutoscalingActive"
+	// ConditionAdmitted on a Workspace is True once it holds one of its class's maxWorkspaces slots, which it keeps.
+	ConditionAdmitted = "Admitted"
+	// ConditionValidated on a Datastore is True once its endpoint answered with the given credentials.
+	ConditionValidated = "Validated"
+	// ConditionDenied on a ResourceClaim or Datastore is True while nothing may be injected, with the reason.
+	ConditionDenied = "Denied"
+	// ConditionInUse on a ClusterClass is True while a Workspace names it, with the count.
+	ConditionInUse = "InUse"
+	// ConditionUnenforcedFeatures on a ClusterClass names what the class promises and the operator does not enforce. Absent if there is nothing.
+	ConditionUnenforcedFeatures = "UnenforcedFeatures"
+)
+
+// The reasons of a Workspace's conditions. They are API: tools match on them. Source: contract §1.
+const (
+	// ReasonAvailable: the rollout is complete and enough replicas are available.
+	ReasonAvailable = "Available"
+	// ReasonRolloutInProgress: the Deployment is bringing up the pods of this generation.
+	ReasonRolloutInProgress = "RolloutInProgress"
+	// ReasonRolloutComplete: nothing is being rolled out.
+	ReasonRolloutComplete = "RolloutComplete"
+	// ReasonMinimumUnavailable: fewer replicas are available than the class promises, though the rollout was complete before.
+	ReasonMinimumUnavailable = "MinimumReplicasUnavailable"
+	// ReasonDeadlineExceeded: the rollout made no progress for the Deployment's progress deadline.
+	ReasonDeadlineExceeded = "ProgressDeadlineExceeded"
+	// ReasonTerminating: the Workspace is being deleted.
+	ReasonTerminating = "Terminating"
+	// ReasonAsleep: the Workspace sleeps at zero replicas and its next request wakes it.
+	ReasonAsleep = "Asleep"
+	// ReasonWakeFailed: the Workspace was woken and did not become ready in time.
+	ReasonWakeFailed = "WakeFailed"
+	// ReasonClusterClassNotFound: spec.clusterClass names no ClusterClass. Running pods keep the last applied settings.
+	ReasonClusterClassNotFound = "ClusterClassNotFound"
+	// ReasonClassFull: the class's maxWorkspaces slots are taken.
+	ReasonClassFull = "ClassFull"
+	// ReasonQuotaExceeded: a ResourceQuota of the namespace refuses the objects or the pods.
+	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonRefused: an admission policy, a webhook or the API server's validation refuses an object or the pods.
+	ReasonRefused = "Refused"
+	// ReasonUnschedulable: no node takes the pods.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonImagePullBackOff: a node cannot pull the image.
+	ReasonImagePullBackOff = "ImagePullBackOff"
+	// ReasonCrashLoopBackOff: a container ends again and again.
+	ReasonCrashLoopBackOff = "CrashLoopBackOff"
+	// ReasonNameConflict: an object that is not ours has the name of one of our children.
+	ReasonNameConflict = "NameConflict"
+	// ReasonRegionMismatch: the Workspace and its class name different regions.
+	ReasonRegionMismatch = "RegionMismatch"
+	// ReasonOtherCluster: spec.cluster names another cluster; this one runs nothing of the Workspace.
+	ReasonOtherCluster = "OtherCluster"
+	// ReasonTypeMismatch: a listed datastore's type differs from the Datastore's driver.
+	ReasonTypeMismatch = "TypeMismatch"
+	// ReasonInvalidSpec: a field has a value that nothing can be made of; the message names it.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonUnpinnedImage: the image has no version, or the version "latest".
+	ReasonUnpinnedImage = "UnpinnedImage"
+	// ReasonInternalError: the operator itself failed on this object; its log has the details.
+	ReasonInternalError = "InternalError"
+	// ReasonNoneListed: the Workspace lists no datastore and no cache.
+	ReasonNoneListed = "NoneListed"
+	// ReasonNotEvaluated: nothing has looked at the listed datastores yet.
+	ReasonNotEvaluated = "NotEvaluated"
+	// ReasonScalingActive: the autoscaler computes replica counts.
+	ReasonScalingActive = "ScalingActive"
+)
+
+// The reasons of a ClusterClass's conditions. Source: contract §1.
+const (
+	// ReasonInUse: Workspaces name the class; it is deleted after the last of them.
+	ReasonInUse = "InUse"
+	// ReasonUnenforcedFeatures: the class names features, an SLA or a storage kind that have no effect here.
+	ReasonUnenforcedFeatures = "UnenforcedFeatures"
+)
+
+// The reasons of a Datastore's conditions. Source: contract §1.
+const (
+	// ReasonSecretNotFound: spec.endpointSecretRef names no Secret.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonSecretKeyEmpty: the Secret lacks the key, or its value is empty.
+	ReasonSecretKeyEmpty = "SecretKeyEmpty"
+	// ReasonNotProbed: the driver has nothing to probe; the connection string was checked by form only.
+	ReasonNotProbed = "NotProbed"
+	// ReasonSharedAdminCredentials: the endpoint's user is a superuser, and every claim gets it.
+	ReasonSharedAdminCredentials = "SharedAdminCredentials"
+	// ReasonTLSVerificationFailed: the server's certificate does not verify.
+	ReasonTLSVerificationFailed = "TLSVerificationFailed"
+	// ReasonAuthenticationFailed: the server refuses the credentials.
+	ReasonAuthenticationFailed = "AuthenticationFailed"
+	// ReasonUnreachable: no answer from the server within the deadline.
+	ReasonUnreachable = "Unreachable"
+)
+
+// The reasons of a ResourceClaim's conditions. Source: contract §1 and §4.
+const (
+	// ReasonClaimVerified: the grant is valid and the workspace may use the datastore.
+	ReasonClaimVerified = "ClaimVerified"
+	// ReasonTenantNotAllowed: the Datastore's allowedTenants do not include the workspace.
+	ReasonTenantNotAllowed = "TenantNotAllowed"
+	// ReasonSignatureMismatch: the signature is none of the owner's keys over this grant.
+	ReasonSignatureMismatch = "SignatureMismatch"
+	// ReasonInvalidSignature: the signature is not 128 hex digits, or a signed field cannot be signed.
+	ReasonInvalidSignature = "InvalidSignature"
+	// ReasonMissingSignature: there is no signature.
+	ReasonMissingSignature = "MissingSignature"
+	// ReasonMissingOwnerKey: no key is known for the Datastore's owner.
+	ReasonMissingOwnerKey = "MissingOwnerKey"
+	// ReasonInvalidOwnerKey: the owner's key is not a usable ed25519 public key.
+	ReasonInvalidOwnerKey = "InvalidOwnerKey"
+	// ReasonDatastoreNotFound: spec.datastore names no Datastore in the namespace.
+	ReasonDatastoreNotFound = "DatastoreNotFound"
+	// ReasonWorkspaceNotFound: spec.workspace names no Workspace in the namespace.
+	ReasonWorkspaceNotFound = "WorkspaceNotFound"
+	// ReasonGrantorNotOwner: grantedBy is not the Datastore's owner.
+	ReasonGrantorNotOwner = "GrantorNotOwner"
+	// ReasonGrantRevoked: the grant is older than the Datastore's grantsNotBefore.
+	ReasonGrantRevoked = "GrantRevoked"
+	// ReasonGrantVersionRefused: the operator's --min-grant-version is higher than the grant's.
+	ReasonGrantVersionRefused = "GrantVersionRefused"
+	// ReasonNotYetValid: grantedAt is in the future.
+	ReasonNotYetValid = "NotYetValid"
+	// ReasonExpired: expiresAt has passed.
+	ReasonExpired = "Expired"
+	// ReasonSuperseded: a later grant for the same workspace and datastore is in force.
+	ReasonSuperseded = "Superseded"
+	// ReasonOwnerKeysUnavailable: the owner keys cannot be read; what was verified before stays in force.
+	ReasonOwnerKeysUnavailable = "OwnerKeysUnavailable"
+)

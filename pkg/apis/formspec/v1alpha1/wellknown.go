@@ -1,0 +1,55 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// The labels that the operator sets on everything it makes.
+const (
+	// LabelManagedBy has the value ManagedBy on every child.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of LabelManagedBy.
+	ManagedBy = "formspec-operator"
+	// LabelWorkspace has the workspace's name, shortened to a valid label value, on its children and pods.
+	LabelWorkspace = "formspec.dev/workspace"
+	// LabelRetained is "true" on a credentials Secret whose Workspace is gone.
+	LabelRetained = "formspec.dev/retained"
+)
+
+// The node labels that place pods. Source: contract §2.
+const (
+	LabelEnvironment = "formspec.dev/environment"
+	LabelTier        = "formspec.dev/tier"
+	// LabelRegion on a ClusterClass stands in for an empty spec.region.
+	LabelRegion   = "formspec.dev/region"
+	LabelCapacity = "formspec.dev/capacity"
+)
+
+// The annotations that users and other controllers set on a Workspace, and those that the operator sets on children.
+const (
+	// AnnotationArtifactHash on a Workspace restarts its pods when the value changes; the pod template carries it.
+	AnnotationArtifactHash = "formspec.dev/artifact-binary-hash"
+	// AnnotationIdle "true" lets a workspace of a scaleToZero class sleep at once.
+	AnnotationIdle = "formspec.dev/idle"
+	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
+	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
+	// AnnotationWorkspaceUID on a credentials Secret, which has no owner reference, says which Workspace it belongs to.
+	AnnotationWorkspaceUID = "formspec.dev/workspace-uid"
+)
+
+// WorkspaceFinalizer lets the operator freeze and mark the credentials Secret before a Workspace goes.
+const WorkspaceFinalizer = "formspec.dev/workspace"
+
+// The features that have an effect here. Source: contract §2.
+const (
+	FeatureAutoScaling     = "auto-scaling"
+	FeatureCrossAZFailover = "cross-az-failover"
+)
+
+// The values of a class's availability and nodeType.
+const (
+	AvailabilityMultiAZ = "multi-az"
+
+	NodeTypeDedicated = "dedicated"
+	NodeTypeShared    = "shared"
+	NodeTypeDev       = "dev"
+)
