@@ -62,6 +62,8 @@ const (
 	ReasonImagePullBackOff = "ImagePullBackOff"
 	// ReasonCrashLoopBackOff: a container ends again and again.
 	ReasonCrashLoopBackOff = "CrashLoopBackOff"
+	// ReasonContainerFailed: a container cannot be created or started; the message has the kubelet's words.
+	ReasonContainerFailed = "ContainerFailed"
 	// ReasonNameConflict: an object that is not ours has the name of one of our children.
 	ReasonNameConflict = "NameConflict"
 	// ReasonRegionMismatch: the Workspace and its class name different regions.

@@ -32,8 +32,8 @@ const (
 	AnnotationIdle = "formspec.dev/idle"
 	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
 	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
-	// AnnotationWorkspaceUID on a credentials Secret, which has no owner reference, says which Workspace it belongs to.
-	AnnotationWorkspaceUID = "formspec.dev/workspace-uid"
+	// AnnotationWorkspaceName on a credentials Secret, which has no owner reference, is the full name of its Workspace.
+	AnnotationWorkspaceName = "formspec.dev/workspace-name"
 )
 
 // WorkspaceFinalizer lets the operator freeze and mark the credentials Secret before a Workspace goes.

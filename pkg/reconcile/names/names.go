@@ -1,0 +1,44 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package names holds the names of everything that the operator makes. One function keeps them valid and apart.
+package names
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+const (
+	maxLabel  = 63 // of a label value and of a Service name (RFC 1123, RFC 1035)
+	hashChars = 10
+	prefix    = "formspec-resource-"
+)
+
+// Label is the value of the label formspec.dev/workspace for a Workspace of that name.
+func Label(workspace string) string { return safe("", workspace, "") }
+
+// Deployment is the name of the Workspace's Deployment, Service, HorizontalPodAutoscaler and PodDisruptionBudget.
+func Deployment(workspace string) string { return safe(prefix, workspace, "") }
+
+// ConfigMap is the name of the Workspace's ConfigMap.
+func ConfigMap(workspace string) string { return Deployment(workspace) + "-config" }
+
+// Credentials is the name of the Workspace's credentials Secret, which outlives it.
+func Credentials(workspace string) string { return Deployment(workspace) + "-db-credentials" }
+
+// safe joins the three parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
+// name, so that two names which share their beginning stay apart.
+func safe(prefix, name, suffix string) string {
+	if full := prefix + name + suffix; len(full) <= maxLabel && !strings.Contains(name, ".") {
+		return full
+	}
+	sum := sha256.Sum256([]byte(name))
+	hash := hex.EncodeToString(sum[:])[:hashChars]
+	short := strings.ReplaceAll(name, ".", "-")
+	if room := maxLabel - len(prefix) - len(suffix) - len(hash) - 1; len(short) > room {
+		short = strings.TrimRight(short[:room], "-")
+	}
+	return prefix + short + "-" + hash + suffix
+}

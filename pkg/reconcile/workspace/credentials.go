@@ -1,0 +1,35 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+)
+
+// credentials is the Secret that the pods' credentials come from. It has no owner reference, because it outlives the Workspace; a
+// Workspace that is created again adopts it. Source: contract §2.
+func (in Input) credentials() *corev1ac.SecretApplyConfiguration {
+	return corev1ac.Secret(names.Credentials(in.Workspace.Name), in.Workspace.Namespace).
+		WithLabels(in.labels()).
+		WithAnnotations(map[string]string{v1alpha1.AnnotationWorkspaceName: in.Workspace.Name}).
+		WithType(corev1.SecretTypeOpaque)
+}
+
+// retain freezes the Secret as it is and marks it, so that a person can tell that its Workspace is gone.
+func (in Input) retain(p *Plan) {
+	child := in.Children.Credentials
+	if !child.Exists() || !Owns(in.Workspace, child.Live) || child.Live.Labels[v1alpha1.LabelRetained] != "" {
+		return
+	}
+	frozen := *child.Ours
+	metadata := *frozen.ObjectMetaApplyConfiguration
+	metadata.Labels = in.labels()
+	metadata.Labels[v1alpha1.LabelRetained] = "true"
+	frozen.ObjectMetaApplyConfiguration = &metadata
+	p.Apply = append(p.Apply, child.Conditional(&frozen))
+}

@@ -1,0 +1,71 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+)
+
+// revisionHistory is how many old ReplicaSets stay, for people who look back. Rolling back is the spec's business.
+const revisionHistory = 3
+
+// deployment is the Deployment that the Workspace should have. Source: contract §2.
+func (in Input) deployment() *appsv1ac.DeploymentApplyConfiguration {
+	spec := appsv1ac.DeploymentSpec().
+		WithSelector(in.selector()).
+		WithRevisionHistoryLimit(revisionHistory).
+		WithStrategy(appsv1ac.DeploymentStrategy().WithType(appsv1.RollingUpdateDeploymentStrategyType).
+			WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+				WithMaxUnavailable(intstr.FromInt32(0)).WithMaxSurge(intstr.FromInt32(1)))).
+		WithTemplate(in.podTemplate())
+	spec.Replicas = in.replicas()
+	return appsv1ac.Deployment(names.Deployment(in.Workspace.Name), in.Workspace.Namespace).
+		WithLabels(in.labels()).WithOwnerReferences(in.owner()).WithSpec(spec)
+}
+
+// applyDeployment adds the write of the Deployment if it differs. While an autoscaler may write the replica count at any moment, a write
+// that states one is conditional on the object that it was read from.
+func applyDeployment(p *Plan, in Input) {
+	child, config := in.Children.Deployment, in.deployment()
+	if !child.Differs(config) {
+		return
+	}
+	if config = child.Conditional(config); child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
+		config.WithResourceVersion(child.Live.ResourceVersion)
+	}
+	p.Apply = append(p.Apply, config)
+}
+
+func isDeployment(config reconcile.Config) bool {
+	_, ok := config.(*appsv1ac.DeploymentApplyConfiguration)
+	return ok
+}
+
+// labels of every child. Nobody else's labels are copied.
+func (in Input) labels() map[string]string {
+	return map[string]string{
+		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
+		v1alpha1.LabelWorkspace: names.Label(in.Workspace.Name),
+	}
+}
+
+// selectorLabels never change: a Deployment's selector is immutable.
+func (in Input) selectorLabels() map[string]string {
+	return map[string]string{v1alpha1.LabelWorkspace: names.Label(in.Workspace.Name)}
+}
+
+// owner lets the garbage collector take the child after the Workspace.
+func (in Input) owner() *metav1ac.OwnerReferenceApplyConfiguration {
+	return metav1ac.OwnerReference().
+		WithAPIVersion(v1alpha1.SchemeGroupVersion.String()).WithKind("Workspace").
+		WithName(in.Workspace.Name).WithUID(in.Workspace.UID).
+		WithController(true).WithBlockOwnerDeletion(true)
+}

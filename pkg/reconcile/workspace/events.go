@@ -1,0 +1,31 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
+)
+
+// Events are what to tell about the step from one status to the next: a workspace that became Ready or fell asleep, and each new reason
+// for a failure. A rollout under way is no event.
+func Events(before, after v1alpha1.WorkspaceStatus) []reconcile.Event {
+	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
+	if is == nil || is.Status == metav1.ConditionUnknown || is.Reason == v1alpha1.ReasonTerminating {
+		return nil
+	}
+	if was != nil && was.Status == is.Status && was.Reason == is.Reason {
+		return nil
+	}
+	eventType := corev1.EventTypeNormal
+	if is.Status == metav1.ConditionFalse {
+		eventType = corev1.EventTypeWarning
+	}
+	return []reconcile.Event{{Type: eventType, Reason: is.Reason, Action: "Reconcile", Note: is.Message}}
+}

@@ -1,0 +1,87 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workspace decides what a Workspace should be in Kubernetes.
+package workspace
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
+)
+
+// The observed children, by kind.
+type (
+	// ConfigMap is the workspace's configuration, mounted into its pods.
+	ConfigMap = reconcile.Child[*corev1.ConfigMap, *corev1ac.ConfigMapApplyConfiguration]
+	// Secret is the credentials Secret, which outlives the Workspace.
+	Secret = reconcile.Child[*corev1.Secret, *corev1ac.SecretApplyConfiguration]
+	// Service is how the app is reached inside the cluster.
+	Service = reconcile.Child[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
+	// Deployment runs the app.
+	Deployment = reconcile.Child[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
+	// Autoscaler is the HorizontalPodAutoscaler of a class with auto-scaling.
+	Autoscaler = reconcile.Child[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]
+	// DisruptionBudget keeps evictions from taking more than one replica at a time.
+	DisruptionBudget = reconcile.Child[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
+)
+
+// Input is everything that a plan depends on.
+type Input struct {
+	// Now is the time of the decision.
+	Now time.Time
+	// Settings are the operator's own.
+	Settings Settings
+	// Workspace is the object itself, never nil.
+	Workspace *v1alpha1.Workspace
+	// Class is the ClusterClass that the Workspace names. Nil: there is none.
+	Class *v1alpha1.ClusterClass
+	// Children are the live children of the deterministic names, ours or not.
+	Children Children
+	// Pods are the pods that carry the workspace's label.
+	Pods []*corev1.Pod
+	// Refusal is why the last write failed. Nil: it did not.
+	Refusal *Refusal
+}
+
+// Children are the live children of one Workspace.
+type Children struct {
+	Credentials      Secret
+	ConfigMap        ConfigMap
+	Service          Service
+	Deployment       Deployment
+	DisruptionBudget DisruptionBudget
+	Autoscaler       Autoscaler
+}
+
+// Settings are the flags of the operator that shape children. The operator's own version is not among them: an upgrade restarts nothing.
+type Settings struct {
+	// ClusterName is this cluster's name. Empty agrees with every spec.cluster but a stated one.
+	ClusterName string
+	// ControlURL is what pods get as CONTROL_CLUSTER_URL. Empty: the variable is absent.
+	ControlURL string
+	// Image is the generic image, pinned by a version or a digest.
+	Image string
+	// AllowUnpinned accepts an image without a version (--dev).
+	AllowUnpinned bool
+}
+
+// Refusal is a write that the API server refused, as a condition shows it.
+type Refusal struct {
+	// Reason is one of the documented condition reasons.
+	Reason string
+	// Message says what is wrong and what to change.
+	Message string
+	// Stalled: nothing changes before a user acts.
+	Stalled bool
+}

@@ -1,0 +1,150 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/image"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+)
+
+// obstacle is why no child may be written. What runs already keeps running, unless evict says otherwise.
+type obstacle struct {
+	reason  string
+	message string
+	stalled bool // a user must act
+	evict   bool // and what runs here must go
+}
+
+// obstruct finds the first obstacle. Nil: the children can be what the spec says.
+func obstruct(in Input) *obstacle {
+	for _, check := range []func(Input) *obstacle{
+		otherCluster, classMissing, regionMismatch, invalidSpec, invalidClass, unpinnedImage, nameTaken,
+	} {
+		if found := check(in); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func otherCluster(in Input) *obstacle {
+	if want := in.Workspace.Spec.Cluster; want != "" && want != in.Settings.ClusterName {
+		return &obstacle{reason: v1alpha1.ReasonOtherCluster, evict: true, message: fmt.Sprintf(
+			"spec.cluster is %q and this cluster is %q: nothing of this workspace runs here. Change spec.cluster, or create the workspace there",
+			want, in.Settings.ClusterName)}
+	}
+	return nil
+}
+
+func classMissing(in Input) *obstacle {
+	if in.Class == nil {
+		return &obstacle{reason: v1alpha1.ReasonClusterClassNotFound, message: fmt.Sprintf(
+			"there is no ClusterClass %q. Create it, or change spec.clusterClass; what runs already keeps running", in.Workspace.Spec.ClusterClass)}
+	}
+	return nil
+}
+
+// region of the class: the spec wins over the label, which the first tools wrote.
+func region(class *v1alpha1.ClusterClass) string {
+	if class.Spec.Region != "" {
+		return class.Spec.Region
+	}
+	return class.Labels[v1alpha1.LabelRegion]
+}
+
+func regionMismatch(in Input) *obstacle {
+	mine, its := in.Workspace.Spec.Region, region(in.Class)
+	if mine != "" && its != "" && mine != its {
+		return &obstacle{reason: v1alpha1.ReasonRegionMismatch, stalled: true, message: fmt.Sprintf(
+			"spec.region is %q and ClusterClass %q is in %q. Change one of them", mine, in.Class.Name, its)}
+	}
+	return nil
+}
+
+// invalidSpec finds what a looser schema may have let in.
+func invalidSpec(in Input) *obstacle {
+	spec := in.Workspace.Spec
+	type field struct{ name, value string }
+	for _, f := range []field{{"spec.resources.cpu", spec.Resources.CPU}, {"spec.resources.memory", spec.Resources.Memory}} {
+		if f.value == "" {
+			continue
+		}
+		if q, err := resource.ParseQuantity(f.value); err != nil || q.Sign() < 0 {
+			return invalid("%s is %q. Write a Kubernetes quantity that is not negative, such as 500m or 4Gi", f.name, f.value)
+		}
+	}
+	for _, f := range []field{{"spec.region", spec.Region}, {"spec.environment", string(spec.Environment)}} {
+		if problems := validation.IsValidLabelValue(f.value); len(problems) > 0 {
+			return invalid("%s is %q, which no node label can have: %s", f.name, f.value, strings.Join(problems, "; "))
+		}
+	}
+	return nil
+}
+
+// invalidClass finds class values that no pod can be made from.
+func invalidClass(in Input) *obstacle {
+	if _, known := tiers[in.Class.Spec.NodeType]; !known {
+		return invalid("nodeType of ClusterClass %q is %q. Use dedicated, shared or dev, or leave it out", in.Class.Name, in.Class.Spec.NodeType)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) *obstacle {
+	return &obstacle{reason: v1alpha1.ReasonInvalidSpec, stalled: true, message: fmt.Sprintf(format, args...)}
+}
+
+func unpinnedImage(in Input) *obstacle {
+	if ref := in.image(); !in.Settings.AllowUnpinned && !image.Pinned(ref) {
+		return &obstacle{reason: v1alpha1.ReasonUnpinnedImage, stalled: true, message: fmt.Sprintf(
+			"image %q has no fixed version. Set resourceImage of ClusterClass %q to a version or a digest", ref, in.Class.Name)}
+	}
+	return nil
+}
+
+// nameTaken finds a foreign object in the cache under the name of one of our children. Those that our informers do not select are found
+// by the create-only write.
+func nameTaken(in Input) *obstacle {
+	c := in.Children
+	for _, child := range []struct {
+		kind   string
+		exists bool
+		object metav1.Object
+	}{
+		{"Secret", c.Credentials.Exists(), c.Credentials.Live},
+		{"ConfigMap", c.ConfigMap.Exists(), c.ConfigMap.Live},
+		{"Service", c.Service.Exists(), c.Service.Live},
+		{"Deployment", c.Deployment.Exists(), c.Deployment.Live},
+		{"PodDisruptionBudget", c.DisruptionBudget.Exists(), c.DisruptionBudget.Live},
+		{"HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},
+	} {
+		if child.exists && !Owns(in.Workspace, child.object) {
+			return &obstacle{reason: v1alpha1.ReasonNameConflict, stalled: true, message: NameConflict(child.kind, child.object.GetName())}
+		}
+	}
+	return nil
+}
+
+// NameConflict is the message about a foreign object that has the name of a child.
+func NameConflict(kind, name string) string {
+	return fmt.Sprintf("%s %q exists and does not belong to this workspace; it is left alone. Remove or rename it", kind, name)
+}
+
+// Owns says whether an object is the Workspace's own: by the UID of its controller or, for the credentials Secret, which has no owner,
+// by our labels and the full name of the Workspace. A Secret that an earlier Workspace of the same name left behind is adopted.
+func Owns(ws *v1alpha1.Workspace, object metav1.Object) bool {
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+		return owner.UID == ws.UID
+	}
+	return object.GetName() == names.Credentials(ws.Name) &&
+		object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
+		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == ws.Name
+}

@@ -1,0 +1,120 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"slices"
+	"time"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
+)
+
+// conflictRetry is how soon a taken name is tried again: a stranger without our labels is invisible to our informers.
+const conflictRetry = 30 * time.Second
+
+// Finalizer is what a plan does with the Workspace's finalizer.
+type Finalizer int
+
+// What a plan does with the finalizer: nothing, add it before the first child, or remove it after the last write.
+const (
+	FinalizerKeep Finalizer = iota
+	FinalizerAdd
+	FinalizerRemove
+)
+
+// Plan is what to do about one Workspace, in the order of its fields. An empty plan is the steady state.
+type Plan struct {
+	// Finalizer is added before and removed after the writes below.
+	Finalizer Finalizer
+	// Apply are the children to write, in order.
+	Apply []reconcile.Config
+	// Delete are the children to delete, in order, after the writes.
+	Delete []reconcile.Reference
+	// Status is the whole new status.
+	Status v1alpha1.WorkspaceStatus
+	// After is when to look again without any event. Zero: never.
+	After time.Duration
+}
+
+// Make decides what to do about a Workspace.
+func Make(in Input) Plan {
+	var p Plan
+	switch obstacle := obstruct(in); {
+	case in.Workspace.DeletionTimestamp != nil:
+		p = in.terminate()
+	case obstacle != nil && obstacle.evict:
+		p = in.evict()
+	case obstacle != nil:
+		// What runs keeps running as it is; nothing new starts.
+	default:
+		p = in.converge()
+	}
+	p.Status = Status(in, p)
+	if in.Refusal != nil && in.Refusal.Reason == v1alpha1.ReasonNameConflict {
+		p.After = conflictRetry
+	}
+	return p
+}
+
+// converge makes every child what it should be.
+func (in Input) converge() Plan {
+	var p Plan
+	if !slices.Contains(in.Workspace.Finalizers, v1alpha1.WorkspaceFinalizer) {
+		p.Finalizer = FinalizerAdd
+	}
+	// The credentials come first: the Deployment refers to them.
+	apply(&p, in.Children.Credentials, in.credentials())
+	apply(&p, in.Children.ConfigMap, in.configMap())
+	apply(&p, in.Children.Service, in.service())
+	applyDeployment(&p, in)
+	if in.minimum() >= 2 {
+		apply(&p, in.Children.DisruptionBudget, in.disruptionBudget())
+	} else {
+		remove(&p, in.Workspace, "PodDisruptionBudget", in.Children.DisruptionBudget)
+	}
+	if in.autoscaled() {
+		apply(&p, in.Children.Autoscaler, in.autoscaler())
+	} else {
+		remove(&p, in.Workspace, "HorizontalPodAutoscaler", in.Children.Autoscaler)
+	}
+	return p
+}
+
+// terminate freezes the credentials Secret, marks it and lets the Workspace go. Owner references take the rest.
+func (in Input) terminate() Plan {
+	if !slices.Contains(in.Workspace.Finalizers, v1alpha1.WorkspaceFinalizer) {
+		return Plan{}
+	}
+	p := Plan{Finalizer: FinalizerRemove}
+	in.retain(&p)
+	return p
+}
+
+// evict takes everything away from this cluster but the credentials: two clusters must never run one Workspace.
+func (in Input) evict() Plan {
+	var p Plan
+	in.retain(&p)
+	c := in.Children
+	remove(&p, in.Workspace, "HorizontalPodAutoscaler", c.Autoscaler)
+	remove(&p, in.Workspace, "PodDisruptionBudget", c.DisruptionBudget)
+	remove(&p, in.Workspace, "Deployment", c.Deployment)
+	remove(&p, in.Workspace, "Service", c.Service)
+	remove(&p, in.Workspace, "ConfigMap", c.ConfigMap)
+	return p
+}
+
+// apply adds the write of a child that differs from what is wanted.
+func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, child reconcile.Child[T, C], config C) {
+	if child.Differs(config) {
+		p.Apply = append(p.Apply, child.Conditional(config))
+	}
+}
+
+// remove adds the deletion of a child that exists and is the Workspace's own.
+func remove[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, ws *v1alpha1.Workspace, kind string, child reconcile.Child[T, C]) {
+	if child.Exists() && Owns(ws, child.Live) && child.Live.GetDeletionTimestamp() == nil {
+		p.Delete = append(p.Delete, reconcile.Reference{Kind: kind, Name: child.Live.GetName(), UID: child.Live.GetUID()})
+	}
+}

@@ -1,0 +1,188 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
+)
+
+// verdict is the one conclusion from which every condition follows.
+type verdict struct {
+	ready   metav1.ConditionStatus
+	reason  string
+	message string
+	stalled bool
+}
+
+// Status is the whole new status, given what the plan is about to write.
+func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
+	v := in.assess(p)
+	status := *in.Workspace.Status.DeepCopy()
+	status.ObservedGeneration = in.Workspace.Generation
+	status.ReadyReplicas = 0
+	if d := in.Children.Deployment; d.Exists() && Owns(in.Workspace, d.Live) {
+		status.ReadyReplicas = d.Live.Status.ReadyReplicas
+	}
+	if v.ready == metav1.ConditionTrue && v.reason != v1alpha1.ReasonAsleep && status.FirstReadyTime == nil {
+		status.FirstReadyTime = ptr.To(metav1.NewTime(in.Now).Rfc3339Copy())
+	}
+	status.Artifact = in.artifact()
+	status.Phase = phase(v, status.FirstReadyTime != nil)
+
+	set := func(conditionType string, value metav1.ConditionStatus, reason, message string) {
+		status.Conditions = condition.Set(status.Conditions, metav1.Condition{
+			Type: conditionType, Status: value, Reason: reason, Message: message, ObservedGeneration: in.Workspace.Generation,
+		}, in.Now)
+	}
+	set(v1alpha1.ConditionReady, v.ready, v.reason, v.message)
+	if v.ready == metav1.ConditionUnknown {
+		set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v.reason, v.message)
+	} else {
+		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v.reason, "nothing is being rolled out")
+	}
+	if status.Phase == v1alpha1.PhaseDegraded {
+		set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v.reason, v.message)
+	} else {
+		set(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v.reason, "the workspace has not lost what it had")
+	}
+	if v.stalled {
+		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, v.reason, v.message)
+	} else {
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionStalled)
+	}
+	bound := in.datastoresBound()
+	set(v1alpha1.ConditionDatastoresBound, bound.ready, bound.reason, bound.message)
+	if scaling := in.autoscalingActive(); scaling != nil {
+		set(v1alpha1.ConditionAutoscalingActive, scaling.ready, scaling.reason, scaling.message)
+	} else {
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionAutoscalingActive)
+	}
+	return status
+}
+
+// phase summarises: a workspace that was once Ready and failed is Degraded, one that never was is Pending.
+func phase(v verdict, wasReady bool) v1alpha1.Phase {
+	switch {
+	case v.reason == v1alpha1.ReasonTerminating:
+		return v1alpha1.PhaseTerminating
+	case v.reason == v1alpha1.ReasonAsleep:
+		return v1alpha1.PhaseSleeping
+	case v.ready == metav1.ConditionTrue:
+		return v1alpha1.PhaseReady
+	case v.ready == metav1.ConditionFalse && wasReady:
+		return v1alpha1.PhaseDegraded
+	default:
+		return v1alpha1.PhasePending
+	}
+}
+
+// assess says how the Workspace is, the most telling reason first.
+func (in Input) assess(p Plan) verdict {
+	if in.Workspace.DeletionTimestamp != nil {
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonTerminating, "the workspace is being deleted; its credentials Secret stays", false}
+	}
+	if o := obstruct(in); o != nil {
+		return verdict{metav1.ConditionFalse, o.reason, o.message, o.stalled}
+	}
+	if r := in.Refusal; r != nil {
+		return verdict{metav1.ConditionFalse, r.Reason, r.Message, r.Stalled}
+	}
+	if in.asleep() {
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; its next request wakes it", false}
+	}
+	if !in.Children.Deployment.Exists() || p.writesDeployment() {
+		return in.progressing(0, 0)
+	}
+	return in.rollout(in.Children.Deployment.Live)
+}
+
+// writesDeployment says whether the rollout that the cache shows is about to be replaced by another.
+func (p Plan) writesDeployment() bool {
+	return slices.ContainsFunc(p.Apply, isDeployment)
+}
+
+// rollout reads the Deployment as "kubectl rollout status" does, but an autoscaler's scale-up, or a loss above the class minimum, does
+// not make a running workspace less Ready. Source: contract §1.
+func (in Input) rollout(d *appsv1.Deployment) verdict {
+	minimum, s := in.minimum(), d.Status
+	observed := s.ObservedGeneration >= d.Generation
+	if observed && s.UpdatedReplicas == s.Replicas && s.UpdatedReplicas >= minimum && s.AvailableReplicas >= minimum {
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAvailable,
+			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false}
+	}
+	if refused := deploymentCondition(d, appsv1.DeploymentReplicaFailure); refused != nil && refused.Status == corev1.ConditionTrue {
+		r := RefusedPods(refused.Message)
+		return verdict{metav1.ConditionFalse, r.Reason, r.Message, r.Stalled}
+	}
+	if t := in.trouble(); t != nil {
+		return verdict{metav1.ConditionFalse, t.reason, t.message, false}
+	}
+	progress := deploymentCondition(d, appsv1.DeploymentProgressing)
+	switch {
+	case observed && progress != nil && progress.Status == corev1.ConditionFalse:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded, "the rollout makes no progress: " + progress.Message, false}
+	case observed && progress != nil && progress.Reason == "NewReplicaSetAvailable" && s.UpdatedReplicas == s.Replicas && s.AvailableReplicas < minimum:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
+			fmt.Sprintf("%d of at least %s available", s.AvailableReplicas, count(minimum, "replica is", "replicas are")), false}
+	default:
+		return in.progressing(s.UpdatedReplicas, s.AvailableReplicas)
+	}
+}
+
+func (in Input) progressing(updated, available int32) verdict {
+	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress,
+		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(in.minimum(), "replica", "replicas"), available), false}
+}
+
+func count(n int32, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func deploymentCondition(d *appsv1.Deployment, conditionType appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+	for i := range d.Status.Conditions {
+		if d.Status.Conditions[i].Type == conditionType {
+			return &d.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// datastoresBound is Unknown while nothing evaluates the listed datastores, and does not hold Ready back.
+func (in Input) datastoresBound() verdict {
+	spec := in.Workspace.Spec
+	if len(spec.Datastores)+len(spec.Cache) == 0 {
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonNoneListed, "the workspace lists no datastore and no cache", false}
+	}
+	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotEvaluated, "this version of the operator does not look at datastores and claims", false}
+}
+
+// autoscalingActive mirrors the autoscaler's own view. Nil: there is none, or it has not looked yet.
+func (in Input) autoscalingActive() *verdict {
+	if in.Class == nil || !in.autoscaled() || !in.Children.Autoscaler.Exists() || in.asleep() {
+		return nil
+	}
+	for _, c := range in.Children.Autoscaler.Live.Status.Conditions {
+		if c.Type != autoscalingv2.ScalingActive {
+			continue
+		}
+		if c.Status == corev1.ConditionTrue {
+			return &verdict{metav1.ConditionTrue, v1alpha1.ReasonScalingActive, "the autoscaler computes the replica count", false}
+		}
+		return &verdict{metav1.ConditionFalse, c.Reason, "autoscaling does not work, the workspace keeps its replicas: " + c.Message, false}
+	}
+	return nil
+}
