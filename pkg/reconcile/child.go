@@ -14,7 +14,7 @@ import (
 // nothing foreign is taken over and nothing has to be read first.
 const CreateOnly = "1"
 
-// Config is an apply configuration to send: what a child should be, with the preconditions of the write.
+// Config is the generated apply configuration of any kind of child.
 type Config interface {
 	runtime.ApplyConfiguration
 	GetKind() *string
@@ -55,12 +55,20 @@ func (c Child[T, C]) Differs(want C) bool {
 	return !c.Exists() || !equality.Semantic.DeepEqual(c.Ours, want)
 }
 
-// Conditional returns want with the precondition of its write: the name is free, or the object is still the one in the cache.
-func (c Child[T, C]) Conditional(want C) C {
+// Write returns the write of want with its precondition: the name is free, or the object is still the one in the cache.
+func (c Child[T, C]) Write(want C) Write {
 	if !c.Exists() {
-		return want.WithResourceVersion(CreateOnly)
+		return Write{Config: want.WithResourceVersion(CreateOnly), Create: true}
 	}
-	return want.WithUID(c.Live.GetUID())
+	return Write{Config: want.WithUID(c.Live.GetUID())}
+}
+
+// Write is one child to write.
+type Write struct {
+	// Config is what the child should be, with the precondition of the write.
+	Config Config
+	// Create says that the cache has no such child.
+	Create bool
 }
 
 // Reference names one child to delete, by UID so that a successor of the same name is spared.

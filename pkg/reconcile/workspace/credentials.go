@@ -8,6 +8,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
@@ -20,16 +21,23 @@ func (in Input) credentials() *corev1ac.SecretApplyConfiguration {
 		WithType(corev1.SecretTypeOpaque)
 }
 
-// retain freezes the Secret as it is and marks it, so that a person can tell that its Workspace is gone.
+// retain adds the write that freezes the Secret.
 func (in Input) retain(p *Plan) {
-	child := in.Children.Credentials
-	if !child.Exists() || !Owns(in.Workspace, child.Live) || child.Live.Labels[v1alpha1.LabelRetained] != "" {
-		return
+	if write := Retain(in.Workspace.Name, in.Children.Credentials); write != nil {
+		p.Apply = append(p.Apply, *write)
 	}
-	frozen := *child.Ours
-	metadata := *frozen.ObjectMetaApplyConfiguration
-	metadata.Labels = in.labels()
+}
+
+// Retain freezes the credentials Secret as it is and marks it, so that a person can tell that its Workspace is gone. Nil: there is none,
+// or it is marked already.
+func Retain(workspace string, child Secret) *reconcile.Write {
+	if !child.Exists() || !ownsCredentials(workspace, child.Live) || child.Live.Labels[v1alpha1.LabelRetained] != "" {
+		return nil
+	}
+	frozen, metadata := *child.Ours, *child.Ours.ObjectMetaApplyConfiguration
+	metadata.Labels = labels(workspace)
 	metadata.Labels[v1alpha1.LabelRetained] = "true"
 	frozen.ObjectMetaApplyConfiguration = &metadata
-	p.Apply = append(p.Apply, child.Conditional(&frozen))
+	write := child.Write(&frozen)
+	return &write
 }

@@ -38,22 +38,24 @@ func applyDeployment(p *Plan, in Input) {
 	if !child.Differs(config) {
 		return
 	}
-	if config = child.Conditional(config); child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
+	if child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
 		config.WithResourceVersion(child.Live.ResourceVersion)
 	}
-	p.Apply = append(p.Apply, config)
+	p.Apply = append(p.Apply, child.Write(config))
 }
 
-func isDeployment(config reconcile.Config) bool {
-	_, ok := config.(*appsv1ac.DeploymentApplyConfiguration)
+func isDeployment(write reconcile.Write) bool {
+	_, ok := write.Config.(*appsv1ac.DeploymentApplyConfiguration)
 	return ok
 }
 
 // labels of every child. Nobody else's labels are copied.
-func (in Input) labels() map[string]string {
+func (in Input) labels() map[string]string { return labels(in.Workspace.Name) }
+
+func labels(workspace string) map[string]string {
 	return map[string]string{
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
-		v1alpha1.LabelWorkspace: names.Label(in.Workspace.Name),
+		v1alpha1.LabelWorkspace: names.Label(workspace),
 	}
 }
 

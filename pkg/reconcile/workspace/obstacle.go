@@ -144,7 +144,12 @@ func Owns(ws *v1alpha1.Workspace, object metav1.Object) bool {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return owner.UID == ws.UID
 	}
-	return object.GetName() == names.Credentials(ws.Name) &&
+	return ownsCredentials(ws.Name, object)
+}
+
+func ownsCredentials(workspace string, object metav1.Object) bool {
+	return object.GetName() == names.Credentials(workspace) &&
 		object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
-		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == ws.Name
+		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == workspace &&
+		metav1.GetControllerOfNoCopy(object) == nil
 }

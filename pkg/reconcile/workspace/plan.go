@@ -29,7 +29,7 @@ type Plan struct {
 	// Finalizer is added before and removed after the writes below.
 	Finalizer Finalizer
 	// Apply are the children to write, in order.
-	Apply []reconcile.Config
+	Apply []reconcile.Write
 	// Delete are the children to delete, in order, after the writes.
 	Delete []reconcile.Reference
 	// Status is the whole new status.
@@ -108,7 +108,7 @@ func (in Input) evict() Plan {
 // apply adds the write of a child that differs from what is wanted.
 func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, child reconcile.Child[T, C], config C) {
 	if child.Differs(config) {
-		p.Apply = append(p.Apply, child.Conditional(config))
+		p.Apply = append(p.Apply, child.Write(config))
 	}
 }
 

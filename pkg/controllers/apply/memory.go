@@ -1,0 +1,91 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Memory remembers the resourceVersions that the syncs of each key wrote, until the caches have seen them. It keeps a sync from deciding
+// on what was true before its own last write, and an event from waking a key that caused it.
+type Memory struct {
+	mu      sync.Mutex
+	written map[cache.ObjectName][]mark
+}
+
+type mark struct {
+	store   Store
+	version string
+}
+
+// Store is the part of an informer's store that says how far it has come. An empty version (the fake clientset) counts as up to date.
+type Store interface {
+	LastStoreSyncResourceVersion() string
+}
+
+// NewMemory returns an empty memory.
+func NewMemory() *Memory {
+	return &Memory{written: map[cache.ObjectName][]mark{}}
+}
+
+// Wrote remembers that the sync of key got this resourceVersion from a write that the store's informer will see.
+func (m *Memory) Wrote(key cache.ObjectName, store Store, version string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.written[key] = append(m.written[key], mark{store, version})
+}
+
+// Stale says whether a cache is behind what the key's syncs wrote. What the caches have seen is forgotten.
+func (m *Memory) Stale(key cache.ObjectName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var behind []mark
+	for _, w := range m.written[key] {
+		if !reached(w.store.LastStoreSyncResourceVersion(), w.version) {
+			behind = append(behind, w)
+		}
+	}
+	if len(behind) == 0 {
+		delete(m.written, key)
+		return false
+	}
+	m.written[key] = behind
+	return true
+}
+
+// Echo says whether an event only shows what the key's own sync wrote, and forgets that write: the cache has seen it.
+func (m *Memory) Echo(key cache.ObjectName, version string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	marks := m.written[key]
+	i := slices.IndexFunc(marks, func(w mark) bool { return w.version == version })
+	if i < 0 {
+		return false
+	}
+	if marks = slices.Delete(marks, i, i+1); len(marks) == 0 {
+		delete(m.written, key)
+	} else {
+		m.written[key] = marks
+	}
+	return true
+}
+
+// Forget drops what is remembered of a key whose object is gone.
+func (m *Memory) Forget(key cache.ObjectName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.written, key)
+}
+
+func reached(seen, written string) bool {
+	if seen == "" || written == "" {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(seen, written)
+	return err != nil || order >= 0
+}

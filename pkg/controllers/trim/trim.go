@@ -1,0 +1,80 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trim holds the informer transforms: a cache keeps what a decision needs and nothing else, neither bytes nor anybody's secrets.
+// A trimmed object is never sent back.
+package trim
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+)
+
+// Children keeps of managedFields what the given manager applied, from which Extract reads what is ours, and cuts pods down.
+func Children(manager string) func(any) (any, error) {
+	return func(object any) (any, error) {
+		accessor, err := meta.Accessor(object)
+		if err != nil {
+			return object, nil // a tombstone, whose object was trimmed before
+		}
+		if pod, ok := object.(*corev1.Pod); ok {
+			return trimPod(pod), nil
+		}
+		accessor.SetManagedFields(slices.DeleteFunc(accessor.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+			return e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.Subresource != ""
+		}))
+		return object, nil
+	}
+}
+
+// Own drops what no decision needs from our own kinds.
+func Own(object any) (any, error) {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return object, nil
+	}
+	accessor.SetManagedFields(nil)
+	delete(accessor.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	return object, nil
+}
+
+// trimPod keeps what tells why a pod is not running, and for how long it ran.
+func trimPod(pod *corev1.Pod) *corev1.Pod {
+	slim := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, OwnerReferences: pod.OwnerReferences,
+		},
+		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		Status: corev1.PodStatus{
+			Phase: pod.Status.Phase, StartTime: pod.Status.StartTime,
+			InitContainerStatuses: trimStatuses(pod.Status.InitContainerStatuses), ContainerStatuses: trimStatuses(pod.Status.ContainerStatuses),
+		},
+	}
+	if value, ok := pod.Labels[v1alpha1.LabelWorkspace]; ok {
+		slim.Labels = map[string]string{v1alpha1.LabelWorkspace: value}
+	}
+	for _, c := range pod.Status.Conditions {
+		slim.Status.Conditions = append(slim.Status.Conditions, corev1.PodCondition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return slim
+}
+
+func trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var slim []corev1.ContainerStatus
+	for _, s := range statuses {
+		kept := corev1.ContainerStatus{Name: s.Name, RestartCount: s.RestartCount, State: corev1.ContainerState{Waiting: s.State.Waiting}}
+		if ended := s.LastTerminationState.Terminated; ended != nil {
+			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode, Reason: ended.Reason}
+		}
+		slim = append(slim, kept)
+	}
+	return slim
+}

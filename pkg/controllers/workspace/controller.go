@@ -1,0 +1,158 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workspace is the sync loop of Workspaces. What it decides is in pkg/reconcile/workspace.
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	policyinformers "k8s.io/client-go/informers/policy/v1"
+	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	autoscalinglisters "k8s.io/client-go/listers/autoscaling/v2"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/formspec/formspec-operator/pkg/controllers/apply"
+	"github.com/formspec/formspec-operator/pkg/controllers/worker"
+	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
+	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
+	formspeclisters "github.com/formspec/formspec-operator/pkg/generated/listers/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
+)
+
+// Name of the controller: in logs, metrics and events, and as the field manager of what it writes.
+const Name = "formspec-workspace"
+
+// Config is what the controller is made from. Every field but Metrics is needed.
+type Config struct {
+	Client   kubernetes.Interface
+	FormSpec versioned.Interface
+
+	Workspaces        formspecinformers.TypedWorkspaceInformer
+	ClusterClasses    formspecinformers.TypedClusterClassInformer
+	Deployments       appsinformers.TypedDeploymentInformer
+	Services          coreinformers.TypedServiceInformer
+	ConfigMaps        coreinformers.TypedConfigMapInformer
+	Secrets           coreinformers.TypedSecretInformer
+	Pods              coreinformers.TypedPodInformer
+	Autoscalers       autoscalinginformers.TypedHorizontalPodAutoscalerInformer
+	DisruptionBudgets policyinformers.TypedPodDisruptionBudgetInformer
+
+	Recorder events.EventRecorder
+	Clock    clock.WithTicker
+	Metrics  *worker.Metrics
+	Settings workspace.Settings
+}
+
+// Controller brings Workspaces to what they should be.
+type Controller struct {
+	formspec versioned.Interface
+	writer   *apply.Writer
+	memory   *apply.Memory
+	recorder events.EventRecorder
+	clock    clock.PassiveClock
+	settings workspace.Settings
+
+	workspaces        formspeclisters.WorkspaceLister
+	classes           formspeclisters.ClusterClassLister
+	deployments       appslisters.DeploymentLister
+	services          corelisters.ServiceLister
+	configMaps        corelisters.ConfigMapLister
+	secrets           corelisters.SecretLister
+	autoscalers       autoscalinglisters.HorizontalPodAutoscalerLister
+	disruptionBudgets policylisters.PodDisruptionBudgetLister
+
+	workspaceIndex workspaceIndexer
+	podIndex       podIndexer
+	stores         map[string]apply.Store // by kind: where the events of what we write arrive
+
+	queue  worker.Queue
+	worker *worker.Worker
+	synced []cache.DoneChecker
+}
+
+// New registers the controller with its informers, which must not have started yet. It does nothing before Run.
+func New(ctx context.Context, config Config) (*Controller, error) {
+	c := &Controller{
+		formspec: config.FormSpec,
+		writer:   &apply.Writer{Client: config.Client, Manager: Name},
+		memory:   apply.NewMemory(),
+		recorder: config.Recorder,
+		clock:    config.Clock,
+		settings: config.Settings,
+
+		workspaces:        config.Workspaces.Lister(),
+		classes:           config.ClusterClasses.Lister(),
+		deployments:       config.Deployments.Lister(),
+		services:          config.Services.Lister(),
+		configMaps:        config.ConfigMaps.Lister(),
+		secrets:           config.Secrets.Lister(),
+		autoscalers:       config.Autoscalers.Lister(),
+		disruptionBudgets: config.DisruptionBudgets.Lister(),
+
+		workspaceIndex: config.Workspaces.TypedInformer().GetTypedIndexer(),
+		podIndex:       config.Pods.TypedInformer().GetTypedIndexer(),
+		stores: map[string]apply.Store{
+			"Workspace":               config.Workspaces.Informer().GetStore(),
+			"Deployment":              config.Deployments.Informer().GetStore(),
+			"Service":                 config.Services.Informer().GetStore(),
+			"ConfigMap":               config.ConfigMaps.Informer().GetStore(),
+			"Secret":                  config.Secrets.Informer().GetStore(),
+			"HorizontalPodAutoscaler": config.Autoscalers.Informer().GetStore(),
+			"PodDisruptionBudget":     config.DisruptionBudgets.Informer().GetStore(),
+		},
+		queue: worker.NewQueue(Name, config.Clock),
+	}
+	c.worker = &worker.Worker{
+		Name: Name, Queue: c.queue, Sync: c.sync, Crashed: c.crashed, Clock: config.Clock, Metrics: config.Metrics,
+	}
+	if err := c.index(config); err != nil {
+		return nil, fmt.Errorf("index for %s: %w", Name, err)
+	}
+	if err := c.watch(ctx, config); err != nil {
+		return nil, fmt.Errorf("register handlers of %s: %w", Name, err)
+	}
+	return c, nil
+}
+
+// Name of the controller.
+func (c *Controller) Name() string { return Name }
+
+// Run works until ctx ends, and returns once every started sync has finished.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	return c.worker.Run(ctx, workers, c.synced...)
+}
+
+// watch registers what wakes a key. Resync is off: every event is a change.
+func (c *Controller) watch(ctx context.Context, config Config) error {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
+	options := cache.HandlerOptions{Logger: &logger}
+	var errs []error
+	keep := func(registration cache.ResourceEventHandlerRegistration, err error) {
+		if errs = append(errs, err); err == nil {
+			c.synced = append(c.synced, registration.HasSyncedChecker())
+		}
+	}
+	keep(config.Workspaces.TypedInformer().AddTypedEventHandler(c.workspaceHandler(), options))
+	keep(config.ClusterClasses.TypedInformer().AddTypedEventHandler(c.classHandler(), options))
+	keep(config.Deployments.TypedInformer().AddTypedEventHandler(childHandler(c, deploymentUrgency), options))
+	keep(config.Services.TypedInformer().AddTypedEventHandler(childHandler(c, anyChange[*corev1.Service]), options))
+	keep(config.ConfigMaps.TypedInformer().AddTypedEventHandler(childHandler(c, anyChange[*corev1.ConfigMap]), options))
+	keep(config.Secrets.TypedInformer().AddTypedEventHandler(c.secretHandler(), options))
+	keep(config.Autoscalers.TypedInformer().AddTypedEventHandler(childHandler(c, autoscalerUrgency), options))
+	keep(config.DisruptionBudgets.TypedInformer().AddTypedEventHandler(childHandler(c, disruptionBudgetUrgency), options))
+	keep(config.Pods.TypedInformer().AddTypedEventHandler(c.podHandler(), options))
+	return errors.Join(errs...)
+}

@@ -1,0 +1,86 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
+)
+
+// gather reads the caches only. A nil Input means that there is no such Workspace.
+func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
+	ws, err := c.workspaces.Workspaces(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Workspace %s: %w", key, err)
+	}
+	in := &workspace.Input{Now: c.clock.Now(), Settings: c.settings, Workspace: ws}
+	if in.Class, err = c.classes.Get(ws.Spec.ClusterClass); apierrors.IsNotFound(err) {
+		in.Class = nil
+	} else if err != nil {
+		return nil, fmt.Errorf("get ClusterClass %q: %w", ws.Spec.ClusterClass, err)
+	}
+	if in.Pods, err = c.podIndex.ByTypedIndex(byLabel, ws.Namespace+"/"+names.Label(ws.Name)); err != nil {
+		return nil, fmt.Errorf("list pods of Workspace %s: %w", key, err)
+	}
+	if in.Children, err = c.children(key); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+func (c *Controller) children(key cache.ObjectName) (children workspace.Children, err error) {
+	ns, name := key.Namespace, names.Deployment(key.Name)
+	if children.Credentials, err = c.credentials(key); err != nil {
+		return children, err
+	}
+	if children.ConfigMap, err = child(c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
+		return children, err
+	}
+	if children.Service, err = child(c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
+		return children, err
+	}
+	if children.Deployment, err = child(c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
+		return children, err
+	}
+	if children.Autoscaler, err = child(c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
+		return children, err
+	}
+	children.DisruptionBudget, err = child(c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
+	return children, err
+}
+
+func (c *Controller) credentials(key cache.ObjectName) (workspace.Secret, error) {
+	return child(c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
+}
+
+// child reads one child from the cache, with the part of it that we applied.
+func child[T reconcile.Object, C reconcile.TypedConfig[C]](get func(string) (T, error), name string, extract func(T, string) (C, error)) (reconcile.Child[T, C], error) {
+	var found reconcile.Child[T, C]
+	live, err := get(name)
+	if apierrors.IsNotFound(err) {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("get %s: %w", name, err)
+	}
+	ours, err := extract(live, Name)
+	if err != nil {
+		return found, fmt.Errorf("read our fields of %s: %w", name, err)
+	}
+	found.Live, found.Ours = live, ours
+	return found, nil
+}

@@ -1,0 +1,208 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/apply"
+	"github.com/formspec/formspec-operator/pkg/controllers/worker"
+	formspecac "github.com/formspec/formspec-operator/pkg/generated/applyconfiguration/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
+	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
+)
+
+// refusalRetry is how soon a refused write is tried again: nobody tells us that a quota was raised or a policy removed.
+const refusalRetry = 30 * time.Second
+
+// sync brings one Workspace to what it should be.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	if c.memory.Stale(key) {
+		return 0, worker.ErrStale
+	}
+	in, err := c.gather(key)
+	if err != nil {
+		return 0, err
+	}
+	if in == nil {
+		return 0, c.vanished(ctx, key)
+	}
+	plan := workspace.Make(*in)
+	version, refused := c.execute(ctx, key, in, plan)
+	after := plan.After
+	switch in.Refusal = refusal(refused); {
+	case version == gone:
+		return 0, nil
+	case in.Refusal != nil:
+		plan.Status, after = workspace.Status(*in, plan), refusalRetry
+		refused = worker.Terminal(refused)
+	case refused != nil:
+		return 0, refused // a fault that passes says nothing about the Workspace
+	}
+	if err := c.updateStatus(ctx, key, in.Workspace, version, plan.Status); err != nil {
+		return 0, err
+	}
+	return after, refused
+}
+
+// gone as a resourceVersion says that the Workspace is no more.
+const gone = "gone"
+
+// execute carries out the plan, up to the first write that fails. It returns the Workspace's newest resourceVersion.
+func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *workspace.Input, plan workspace.Plan) (version string, err error) {
+	version = in.Workspace.ResourceVersion
+	if plan.Finalizer == workspace.FinalizerAdd {
+		written, err := c.applyFinalizers(ctx, key, in.Workspace, v1alpha1.WorkspaceFinalizer)
+		if err != nil {
+			return version, err
+		}
+		version = written.ResourceVersion
+	}
+	owns := func(object metav1.Object) bool { return workspace.Owns(in.Workspace, object) }
+	for _, write := range plan.Apply {
+		if err := c.apply(ctx, key, write, owns); err != nil {
+			return version, err
+		}
+	}
+	for _, child := range plan.Delete {
+		klog.FromContext(ctx).V(2).Info("Deleting child", "workspace", key, "kind", child.Kind, "name", child.Name)
+		if err := c.writer.Delete(ctx, key.Namespace, child); err != nil {
+			return version, err
+		}
+	}
+	if plan.Finalizer == workspace.FinalizerRemove {
+		return c.removeFinalizer(ctx, key, in.Workspace)
+	}
+	return version, nil
+}
+
+func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reconcile.Write, owns func(metav1.Object) bool) error {
+	kind := ptr.Deref(write.Config.GetKind(), "")
+	klog.FromContext(ctx).V(2).Info("Applying child", "workspace", key, "kind", kind, "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
+	version, err := c.writer.Apply(ctx, write, owns)
+	if err != nil {
+		return err
+	}
+	c.memory.Wrote(key, c.stores[kind], version)
+	return nil
+}
+
+// applyFinalizers states the finalizers that are ours; none gives ours up.
+func (c *Controller) applyFinalizers(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace, finalizers ...string) (*v1alpha1.Workspace, error) {
+	written, err := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).Apply(ctx,
+		formspecac.Workspace(key.Name, key.Namespace).WithUID(ws.UID).WithFinalizers(finalizers...),
+		metav1.ApplyOptions{FieldManager: Name, Force: true})
+	if err != nil {
+		return nil, fmt.Errorf("apply finalizers of Workspace %s: %w", key, err)
+	}
+	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
+	return written, nil
+}
+
+// removeFinalizer lets the Workspace go. What others still hold keeps it until they let go too.
+func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
+	written, err := c.applyFinalizers(ctx, key, ws)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return gone, nil // there is no Workspace of this UID any more
+	}
+	if err != nil {
+		return "", err
+	}
+	if i := slices.Index(written.Finalizers, v1alpha1.WorkspaceFinalizer); i >= 0 {
+		// Another operator wrote it by an update, and what an apply does not own it cannot give up.
+		path := fmt.Sprintf("/metadata/finalizers/%d", i)
+		patch := fmt.Sprintf(`[{"op":"test","path":%q,"value":%q},{"op":"remove","path":%q}]`, path, v1alpha1.WorkspaceFinalizer, path)
+		if written, err = c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).
+			Patch(ctx, key.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{FieldManager: Name}); err != nil {
+			return "", fmt.Errorf("remove finalizer of Workspace %s: %w", key, err)
+		}
+	}
+	if len(written.Finalizers) == 0 {
+		return gone, nil
+	}
+	return written.ResourceVersion, nil
+}
+
+// updateStatus writes the status if it differs, and then tells what changed.
+func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace, version string, status v1alpha1.WorkspaceStatus) error {
+	if equality.Semantic.DeepEqual(ws.Status, status) {
+		return nil
+	}
+	update := ws.DeepCopy()
+	update.ResourceVersion, update.Status = version, status
+	written, err := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).UpdateStatus(ctx, update, metav1.UpdateOptions{FieldManager: Name})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("update status of Workspace %s: %w", key, err)
+	}
+	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
+	for _, event := range workspace.Events(ws.Status, status) {
+		klog.FromContext(ctx).V(2).Info("Workspace changed", "workspace", key, "reason", event.Reason, "message", event.Note)
+		c.recorder.Eventf(ws, nil, event.Type, event.Reason, event.Action, "%s", event.Note)
+	}
+	return nil
+}
+
+// vanished marks the credentials Secret of a Workspace that went while nobody held its finalizer.
+func (c *Controller) vanished(ctx context.Context, key cache.ObjectName) error {
+	c.memory.Forget(key)
+	secret, err := c.credentials(key)
+	if err != nil {
+		return err
+	}
+	if write := workspace.Retain(key.Name, secret); write != nil {
+		return c.apply(ctx, key, *write, func(metav1.Object) bool { return false })
+	}
+	return nil
+}
+
+// crashed shows a panic on the Workspace. The log has the stack.
+func (c *Controller) crashed(ctx context.Context, key cache.ObjectName) {
+	ws, err := c.workspaces.Workspaces(key.Namespace).Get(key.Name)
+	if err != nil {
+		return
+	}
+	status := *ws.Status.DeepCopy()
+	status.ObservedGeneration = ws.Generation
+	status.Conditions = condition.Set(status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInternalError, ObservedGeneration: ws.Generation,
+		Message: "the operator failed on this workspace and tries again; its log has the details",
+	}, c.clock.Now())
+	if err := c.updateStatus(ctx, key, ws, ws.ResourceVersion, status); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot show the panic", "workspace", key)
+	}
+}
+
+// refusal is what a failed write says about the Workspace. Nil: nothing, it is a fault that passes.
+func refusal(err error) *workspace.Refusal {
+	var taken *apply.NameTakenError
+	switch {
+	case errors.As(err, &taken):
+		return &workspace.Refusal{Reason: v1alpha1.ReasonNameConflict, Stalled: true, Message: workspace.NameConflict(taken.Kind, taken.Name)}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return ptr.To(workspace.RefusedWrite("a write", err.Error()))
+	default:
+		return nil
+	}
+}
+
