@@ -60,38 +60,22 @@ func (c *command) build() *cobra.Command {
 
 func (c *command) up() *cobra.Command {
 	var req upRequest
-	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start what does not run yet, wait until it is ready, print the path of the kubeconfig",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, flag := range []string{"components", "fsync", "audit", "feature", "apiserver-arg", "kcm-arg", "kcm-qps"} {
-				req.optionsGiven = req.optionsGiven || cmd.Flags().Changed(flag)
-			}
-			instance, err := openInstance(c.name)
-			if err != nil {
+		RunE: c.withInstance(func(ctx context.Context, cmd *cobra.Command, i *instance, _ []string) error {
+			req.given = cmd.Flags().Changed
+			if err := i.up(ctx, req, c.log); err != nil {
 				return err
 			}
-			if err := instance.up(cmd.Context(), timeout, req, c.log); err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), instance.kubeconfig())
+			fmt.Fprintln(cmd.OutOrStdout(), i.kubeconfig())
 			return nil
-		},
+		}),
 	}
-	flags := cmd.Flags()
-	flags.StringSliceVar(&req.options.Components, "components", componentNames(), "which components to run")
-	flags.BoolVar(&req.options.Fsync, "fsync", false, "make etcd durable, which is slower")
-	flags.BoolVar(&req.options.Audit, "audit", false, "write an audit log with the metadata of every request")
-	flags.StringArrayVar(&req.options.FeatureGates, "feature", nil, "feature gate for all Kubernetes components, NAME=BOOL; may be repeated")
-	flags.StringArrayVar(&req.options.APIServerArgs, "apiserver-arg", nil, "further argument of kube-apiserver; may be repeated")
-	flags.StringArrayVar(&req.options.KCMArgs, "kcm-arg", nil, "further argument of kube-controller-manager; may be repeated")
-	flags.IntVar(&req.options.KCMQPS, "kcm-qps", 200, "requests per second that kube-controller-manager may make; its burst is twice that")
-	flags.IntVar(&req.nodes, "nodes", 4, "simulated nodes with the default labels (see \"nodes --help\")")
-	flags.IntVar(&req.nodesUnlabelled, "nodes-unlabelled", 0, "simulated nodes without formspec.dev labels")
-	flags.IntVar(&req.dieWith, "die-with", 0, "down --wipe as soon as the process with this id is gone")
-	flags.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait, not counting a build")
+	req.options.addFlags(cmd.Flags())
+	cmd.Flags().IntVar(&req.dieWith, "die-with", 0, "down --wipe as soon as the process with this id is gone")
+	cmd.Flags().DurationVar(&req.timeout, "timeout", 2*time.Minute, "how long to wait, not counting a build")
 	return cmd
 }
 

@@ -16,7 +16,9 @@ type component struct {
 	name  string
 	needs []string // components that must be ready before it starts
 	port  string   // the entry in the instance's ports that "status" shows
-	args  func(*instance) []string
+	// before, if set, runs just before the process starts.
+	before func(context.Context, *instance) error
+	args   func(*instance) []string
 	// ready returns why the component is not usable yet. Without it a component
 	// counts as ready once it has survived its first moments.
 	ready func(context.Context, *instance) error
@@ -29,7 +31,7 @@ var components = []component{
 	{name: "kube-apiserver", needs: []string{"etcd"}, port: "kube-apiserver", args: apiserverArgs, ready: apiserverReady},
 	{name: "kube-controller-manager", needs: []string{"kube-apiserver"}, args: controllerManagerArgs, ready: controllerManagerReady},
 	{name: "kube-scheduler", needs: []string{"kube-apiserver"}, args: schedulerArgs},
-	{name: "kwok", needs: []string{"kube-apiserver"}, port: "kwok", args: kwokArgs, ready: kwokReady},
+	{name: "kwok", needs: []string{"kube-apiserver"}, port: "kwok", before: releaseNodes, args: kwokArgs, ready: kwokReady},
 }
 
 func componentNames() []string {
@@ -80,10 +82,15 @@ func waves(list []component) [][]component {
 	return groups
 }
 
-// start starts a component unless it runs, and returns its pid.
-func (c *instance) start(k component) (alreadyRunning bool, err error) {
+// start starts a component unless it runs.
+func (c *instance) start(ctx context.Context, k component) (alreadyRunning bool, err error) {
 	if c.pid(k.name) != 0 {
 		return true, nil
+	}
+	if k.before != nil {
+		if err := k.before(ctx, c); err != nil {
+			return false, err
+		}
 	}
 	return false, c.spawn(k.name, filepath.Join(c.bin, k.name), k.args(c))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -17,15 +18,19 @@ const (
 	podRange       = "10.244.0.0/16"
 )
 
-//go:embed audit-policy.yaml
-var auditPolicy []byte
+var (
+	//go:embed audit-policy.yaml
+	auditPolicy []byte
+	//go:embed kwok-images.yaml
+	imageStages []byte
+)
 
 // writeConfigs writes the files that components read beside their flags.
 func (c *instance) writeConfigs() error {
-	if !c.Options.Audit {
-		return nil
+	if err := writeFile(c.path("audit-policy.yaml"), auditPolicy, 0o644); err != nil {
+		return err
 	}
-	return writeFile(c.path("audit-policy.yaml"), auditPolicy, 0o644)
+	return writeFile(c.path("kwok-images.yaml"), imageStages, 0o644)
 }
 
 func (c *instance) auditLog() string { return c.path("audit.log") }
@@ -151,7 +156,8 @@ func schedulerArgs(c *instance) []string {
 func kwokArgs(c *instance) []string {
 	return []string{
 		"--kubeconfig=" + c.path("pki", "kwok.kubeconfig"),
-		"--config=" + c.bin + "/" + stagesFile,
+		"--config=" + filepath.Join(c.bin, stagesFile),
+		"--config=" + c.path("kwok-images.yaml"),
 		"--manage-nodes-with-annotation-selector=" + simulatedAnnotation + "=" + simulatedValue,
 		"--node-lease-duration-seconds=40",
 		"--node-ip=" + loopback,

@@ -52,7 +52,8 @@ func (c *instance) down(ctx context.Context, wipe bool, log *progress) error {
 	return nil
 }
 
-// wipe deletes the data directory, and the one above it when that was the last.
+// wipe deletes the data directory, and also the one above it when that was our
+// choice and this was its last instance.
 func (c *instance) wipe() error {
 	if !c.exists() {
 		// Nothing but an empty directory made for the lock may be deleted then.
@@ -61,6 +62,8 @@ func (c *instance) wipe() error {
 	if err := os.RemoveAll(c.data); err != nil {
 		return fmt.Errorf("delete the data of instance %s: %w", c.name, err)
 	}
-	_ = os.Remove(filepath.Dir(c.data))
+	if os.Getenv("DEVCLUSTER_DATA") == "" {
+		_ = os.Remove(filepath.Dir(c.data))
+	}
 	return nil
 }

@@ -28,17 +28,6 @@ type state struct {
 	Options options        `json:"options"`
 }
 
-// options are the settings of "up" which a later "start" has to repeat.
-type options struct {
-	Components    []string `json:"components"`
-	Fsync         bool     `json:"fsync,omitempty"`
-	Audit         bool     `json:"audit,omitempty"`
-	FeatureGates  []string `json:"featureGates,omitempty"`
-	APIServerArgs []string `json:"apiserverArgs,omitempty"`
-	KCMArgs       []string `json:"kcmArgs,omitempty"`
-	KCMQPS        int      `json:"kcmQPS"`
-}
-
 var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 // openInstance finds the directories of an instance and reads its state, which

@@ -188,3 +188,30 @@ func (a *apiClient) waitNodesReady(ctx context.Context) (int, error) {
 		}
 	}
 }
+
+// releaseNodes deletes the leases of all simulated nodes. A lease names the kwok
+// process that took it, and a new process would leave the nodes alone, and their
+// pods Pending, until it has expired.
+func releaseNodes(ctx context.Context, c *instance) error {
+	if c.pid("kube-apiserver") == 0 {
+		return nil // kwok may start during an outage, too
+	}
+	api, err := c.api()
+	if err != nil {
+		return err
+	}
+	nodes, err := api.listNodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.Metadata.Annotations[simulatedAnnotation] != simulatedValue {
+			continue
+		}
+		err := api.do(ctx, http.MethodDelete, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+n.Metadata.Name, nil, nil)
+		if failed, ok := errors.AsType[*apiError](err); err != nil && (!ok || failed.code != http.StatusNotFound) {
+			return fmt.Errorf("release node %s: %w", n.Metadata.Name, err)
+		}
+	}
+	return nil
+}

@@ -10,26 +10,34 @@ import (
 
 // upRequest is one call of "up".
 type upRequest struct {
-	options         options
-	optionsGiven    bool // on the command line, rather than by default
-	nodes           int
-	nodesUnlabelled int
-	dieWith         int // a process id, or 0
+	options options
+	given   func(flag string) bool // which of the options are not just defaults
+	dieWith int                    // a process id, or 0
+	timeout time.Duration
+}
+
+// wanted are the options that the instance shall have.
+func (c *instance) wanted(req upRequest) options {
+	if !c.exists() {
+		return req.options
+	}
+	return req.options.over(c.Options, req.given)
 }
 
 // up starts whatever of the instance does not run and waits until all of it is
 // usable. Calling it again is cheap and changes nothing.
-func (c *instance) up(ctx context.Context, timeout time.Duration, req upRequest, log *progress) error {
-	for _, name := range req.options.Components {
+func (c *instance) up(ctx context.Context, req upRequest, log *progress) error {
+	names := c.wanted(req).Components
+	for _, name := range names {
 		if _, err := findComponent(name); err != nil {
 			return err
 		}
 	}
 	// Before the lock: a first build takes minutes, and "status" is of use then.
-	if err := buildPrograms(ctx, c.bin, append(slices.Clone(req.options.Components), "kubectl"), log); err != nil {
+	if err := buildPrograms(ctx, c.bin, append(slices.Clone(names), "kubectl"), log); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, req.timeout)
 	defer cancel()
 	unlock, err := c.lock(ctx, log)
 	if err != nil {
@@ -39,12 +47,11 @@ func (c *instance) up(ctx context.Context, timeout time.Duration, req upRequest,
 	total := log.timer()
 
 	running := slices.ContainsFunc(components, func(k component) bool { return c.pid(k.name) != 0 })
-	switch {
-	case !running && (!c.exists() || req.optionsGiven):
-		c.Options = req.options
-	case running && req.optionsGiven:
-		log.line("instance %s is running: its options stay as they are until \"down\"", c.name)
+	next := c.wanted(req)
+	if running && c.Options.needsRestart(next) {
+		return fmt.Errorf("instance %s is running with other options; they take effect after: devcluster down --name %s", c.name, c.name)
 	}
+	c.Options = next
 	if err := c.assignPorts(ctx, running); err != nil {
 		return err
 	}
@@ -65,7 +72,7 @@ func (c *instance) up(ctx context.Context, timeout time.Duration, req upRequest,
 			return err
 		}
 	}
-	if err := c.upNodes(ctx, req, log); err != nil {
+	if err := c.upNodes(ctx, log); err != nil {
 		return err
 	}
 	total("instance %s is up", c.name)
@@ -77,7 +84,7 @@ func (c *instance) startWave(ctx context.Context, wave []component, log *progres
 	done := log.timer()
 	var started []component
 	for _, k := range wave {
-		already, err := c.start(k)
+		already, err := c.start(ctx, k)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", k.name, err)
 		}
@@ -97,8 +104,8 @@ func (c *instance) startWave(ctx context.Context, wave []component, log *progres
 }
 
 // upNodes creates the simulated nodes and waits until every node is Ready.
-func (c *instance) upNodes(ctx context.Context, req upRequest, log *progress) error {
-	if !slices.Contains(c.Options.Components, "kwok") || req.nodes+req.nodesUnlabelled == 0 {
+func (c *instance) upNodes(ctx context.Context, log *progress) error {
+	if !slices.Contains(c.Options.Components, "kwok") || c.Options.Nodes+c.Options.NodesUnlabelled == 0 {
 		return nil
 	}
 	api, err := c.api()
@@ -107,8 +114,8 @@ func (c *instance) upNodes(ctx context.Context, req upRequest, log *progress) er
 	}
 	done := log.timer()
 	labelled, unlabelled := defaultNodeSpec(), defaultNodeSpec()
-	labelled.count = req.nodes
-	unlabelled.count, unlabelled.unlabelled = req.nodesUnlabelled, true
+	labelled.count = c.Options.Nodes
+	unlabelled.count, unlabelled.unlabelled = c.Options.NodesUnlabelled, true
 	for _, spec := range []nodeSpec{labelled, unlabelled} {
 		if err := api.ensureNodes(ctx, spec); err != nil {
 			return err
