@@ -205,4 +205,3 @@ func refusal(err error) *workspace.Refusal {
 		return nil
 	}
 }
-

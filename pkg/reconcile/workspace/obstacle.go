@@ -6,6 +6,7 @@ package workspace
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +21,9 @@ import (
 type obstacle struct {
 	reason  string
 	message string
-	stalled bool // a user must act
-	evict   bool // and what runs here must go
+	stalled bool          // a user must act
+	evict   bool          // and what runs here must go
+	after   time.Duration // when to look again; zero: an event tells
 }
 
 // obstruct finds the first obstacle. Nil: the children can be what the spec says.
@@ -127,7 +129,8 @@ func nameTaken(in Input) *obstacle {
 		{"HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},
 	} {
 		if child.exists && !Owns(in.Workspace, child.object) {
-			return &obstacle{reason: v1alpha1.ReasonNameConflict, stalled: true, message: NameConflict(child.kind, child.object.GetName())}
+			return &obstacle{reason: v1alpha1.ReasonNameConflict, stalled: true, after: conflictRetry,
+				message: NameConflict(child.kind, child.object.GetName())}
 		}
 	}
 	return nil

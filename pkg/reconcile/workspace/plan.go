@@ -11,7 +11,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 )
 
-// conflictRetry is how soon a taken name is tried again: a stranger without our labels is invisible to our informers.
+// conflictRetry is how soon a taken name is looked at again: a stranger's events name no Workspace.
 const conflictRetry = 30 * time.Second
 
 // Finalizer is what a plan does with the Workspace's finalizer.
@@ -48,13 +48,11 @@ func Make(in Input) Plan {
 		p = in.evict()
 	case obstacle != nil:
 		// What runs keeps running as it is; nothing new starts.
+		p.After = obstacle.after
 	default:
 		p = in.converge()
 	}
 	p.Status = Status(in, p)
-	if in.Refusal != nil && in.Refusal.Reason == v1alpha1.ReasonNameConflict {
-		p.After = conflictRetry
-	}
 	return p
 }
 
