@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -185,4 +186,12 @@ func (in Input) autoscalingActive() *verdict {
 		return &verdict{metav1.ConditionFalse, c.Reason, "autoscaling does not work, the workspace keeps its replicas: " + c.Message, false}
 	}
 	return nil
+}
+
+// Why is the reason and message of a status, for people.
+func Why(status v1alpha1.WorkspaceStatus) string {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Reason + ": " + c.Message
+	}
+	return ""
 }
