@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (o *objects) read(file string, stdin io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
-	documents := utilyaml.NewYAMLReader(utilyaml.NewBufferedReader(bytes.NewReader(content)))
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {

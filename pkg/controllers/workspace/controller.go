@@ -35,8 +35,11 @@ import (
 // Name of the controller: in logs, metrics and events, and as the field manager of what it writes.
 const Name = "formspec-workspace"
 
-// Config is what the controller is made from. Every field but Metrics is needed.
+// Config is what the controller is made from. Every field but Scope and Metrics is needed.
 type Config struct {
+	// Scope is the namespace that the informers are limited to. Empty: all.
+	Scope string
+
 	Client   kubernetes.Interface
 	FormSpec versioned.Interface
 
@@ -58,6 +61,7 @@ type Config struct {
 
 // Controller brings Workspaces to what they should be.
 type Controller struct {
+	name     string
 	formspec versioned.Interface
 	writer   *apply.Writer
 	memory   *apply.Memory
@@ -85,7 +89,12 @@ type Controller struct {
 
 // New registers the controller with its informers, which must not have started yet. It does nothing before Run.
 func New(ctx context.Context, config Config) (*Controller, error) {
+	name := Name
+	if config.Scope != "" {
+		name += "-" + config.Scope
+	}
 	c := &Controller{
+		name:     name,
 		formspec: config.FormSpec,
 		writer:   &apply.Writer{Client: config.Client, Manager: Name},
 		memory:   apply.NewMemory(),
@@ -113,10 +122,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			"HorizontalPodAutoscaler": config.Autoscalers.Informer().GetStore(),
 			"PodDisruptionBudget":     config.DisruptionBudgets.Informer().GetStore(),
 		},
-		queue: worker.NewQueue(Name, config.Clock),
+		queue: worker.NewQueue(name, config.Clock),
 	}
 	c.worker = &worker.Worker{
-		Name: Name, Queue: c.queue, Sync: c.sync, Crashed: c.crashed, Clock: config.Clock, Metrics: config.Metrics,
+		Name: name, Queue: c.queue, Sync: c.sync, Crashed: c.crashed, Clock: config.Clock, Metrics: config.Metrics,
 	}
 	if err := c.index(config); err != nil {
 		return nil, fmt.Errorf("index for %s: %w", Name, err)
@@ -127,8 +136,8 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	return c, nil
 }
 
-// Name of the controller.
-func (c *Controller) Name() string { return Name }
+// Name of the controller, with its scope.
+func (c *Controller) Name() string { return c.name }
 
 // Run works until ctx ends, and returns once every started sync has finished.
 func (c *Controller) Run(ctx context.Context, workers int) error {
