@@ -50,7 +50,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 	if v.ready == metav1.ConditionUnknown {
 		set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v.reason, v.message)
 	} else {
-		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v.reason, "nothing is being rolled out")
+		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRolloutComplete, "nothing is being rolled out")
 	}
 	if status.Phase == v1alpha1.PhaseDegraded {
 		set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v.reason, v.message)

@@ -36,7 +36,7 @@ const (
 	ReasonAvailable = "Available"
 	// ReasonRolloutInProgress: the Deployment is bringing up the pods of this generation.
 	ReasonRolloutInProgress = "RolloutInProgress"
-	// ReasonRolloutComplete: nothing is being rolled out.
+	// ReasonRolloutComplete of Progressing: nothing is being rolled out.
 	ReasonRolloutComplete = "RolloutComplete"
 	// ReasonMinimumUnavailable: fewer replicas are available than the class promises, though the rollout was complete before.
 	ReasonMinimumUnavailable = "MinimumReplicasUnavailable"

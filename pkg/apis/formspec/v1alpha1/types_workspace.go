@@ -107,12 +107,12 @@ const (
 type WorkspaceResources struct {
 	// cpu of each replica, such as "2" or "500m". Empty: a request by class and no limit.
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self == '' || (isQuantity(self) && quantity(self).sign() >= 0)",message="must be a Kubernetes quantity that is not negative, such as 2 or 500m"
+	// +kubebuilder:validation:XValidation:rule="self == '' || (isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0)",message="must be a Kubernetes quantity that is not negative, such as 2 or 500m"
 	// +optional
 	CPU string `json:"cpu,omitempty"`
 	// memory of each replica, such as "4Gi" or "512Mi". Empty: a request and a limit by class.
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self == '' || (isQuantity(self) && quantity(self).sign() >= 0)",message="must be a Kubernetes quantity that is not negative, such as 4Gi or 512Mi"
+	// +kubebuilder:validation:XValidation:rule="self == '' || (isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0)",message="must be a Kubernetes quantity that is not negative, such as 4Gi or 512Mi"
 	// +optional
 	Memory string `json:"memory,omitempty"`
 }
