@@ -8,9 +8,9 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY cmd cmd
 COPY pkg pkg
-ARG VERSION=unknown TARGETOS TARGETARCH
+ARG LDFLAGS="-s -w" TARGETOS TARGETARCH
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /formspec-operator ./cmd/formspec-operator
+    go build -trimpath -ldflags "$LDFLAGS" -o /formspec-operator ./cmd/formspec-operator
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

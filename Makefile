@@ -7,9 +7,11 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# What "formspec-operator version" says: the tag, or the tag and what came after it.
-VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+# What "formspec-operator version" says: the tag, and what came after it.
+VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo "v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown)")
+COMMIT ?= $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || echo unknown)
+version_package := github.com/formspec/formspec-operator/pkg/version
+LDFLAGS := -s -w -X $(version_package).version=$(VERSION) -X $(version_package).commit=$(COMMIT)
 
 # The image that "make image" builds. An image tag has no "v".
 IMAGE ?= formahub/formspec-operator:$(VERSION:v%=%)
@@ -31,7 +33,7 @@ build: ## Build bin/formspec-operator
 image: ## Build the container image (needs Docker or Podman)
 	@for engine in docker podman; do \
 	  if "$$engine" info >/dev/null 2>&1; then \
-	    set -o xtrace; exec "$$engine" build --build-arg 'VERSION=$(VERSION)' --tag '$(IMAGE)' .; \
+	    set -o xtrace; exec "$$engine" build --build-arg 'LDFLAGS=$(LDFLAGS)' --tag '$(IMAGE)' .; \
 	  fi; \
 	done; \
 	echo 'make image: neither Docker nor Podman answers on this machine' >&2; exit 1
