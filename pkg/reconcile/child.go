@@ -78,6 +78,16 @@ type Reference struct {
 	UID  types.UID
 }
 
+// Finalizer is what a plan does with the operator's finalizer on its object.
+type Finalizer int
+
+// What a plan does with the finalizer: nothing, add it before the first write, or remove it after the last.
+const (
+	FinalizerKeep Finalizer = iota
+	FinalizerAdd
+	FinalizerRemove
+)
+
 // Event is one Kubernetes Event to record about the object of a plan.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.

@@ -67,7 +67,7 @@ const gone = "gone"
 // execute carries out the plan, up to the first write that fails. It returns the Workspace's newest resourceVersion.
 func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *workspace.Input, plan workspace.Plan) (version string, err error) {
 	version = in.Workspace.ResourceVersion
-	if plan.Finalizer == workspace.FinalizerAdd {
+	if plan.Finalizer == reconcile.FinalizerAdd {
 		written, err := c.applyFinalizers(ctx, key, in.Workspace, v1alpha1.WorkspaceFinalizer)
 		if err != nil {
 			return version, err
@@ -86,7 +86,7 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *work
 			return version, err
 		}
 	}
-	if plan.Finalizer == workspace.FinalizerRemove {
+	if plan.Finalizer == reconcile.FinalizerRemove {
 		return c.removeFinalizer(ctx, key, in.Workspace)
 	}
 	return version, nil

@@ -14,20 +14,10 @@ import (
 // conflictRetry is how soon a taken name is looked at again: a stranger's events name no Workspace.
 const conflictRetry = 30 * time.Second
 
-// Finalizer is what a plan does with the Workspace's finalizer.
-type Finalizer int
-
-// What a plan does with the finalizer: nothing, add it before the first child, or remove it after the last write.
-const (
-	FinalizerKeep Finalizer = iota
-	FinalizerAdd
-	FinalizerRemove
-)
-
 // Plan is what to do about one Workspace, in the order of its fields. An empty plan is the steady state.
 type Plan struct {
 	// Finalizer is added before and removed after the writes below.
-	Finalizer Finalizer
+	Finalizer reconcile.Finalizer
 	// Apply are the children to write, in order.
 	Apply []reconcile.Write
 	// Delete are the children to delete, in order, after the writes.
@@ -60,7 +50,7 @@ func Make(in Input) Plan {
 func (in Input) converge() Plan {
 	var p Plan
 	if !slices.Contains(in.Workspace.Finalizers, v1alpha1.WorkspaceFinalizer) {
-		p.Finalizer = FinalizerAdd
+		p.Finalizer = reconcile.FinalizerAdd
 	}
 	// The credentials come first: the Deployment refers to them.
 	apply(&p, in.Children.Credentials, in.credentials())
@@ -85,7 +75,7 @@ func (in Input) terminate() Plan {
 	if !slices.Contains(in.Workspace.Finalizers, v1alpha1.WorkspaceFinalizer) {
 		return Plan{}
 	}
-	p := Plan{Finalizer: FinalizerRemove}
+	p := Plan{Finalizer: reconcile.FinalizerRemove}
 	in.retain(&p)
 	return p
 }

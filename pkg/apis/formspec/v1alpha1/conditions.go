@@ -50,6 +50,8 @@ const (
 	ReasonWakeFailed = "WakeFailed"
 	// ReasonClusterClassNotFound: spec.clusterClass names no ClusterClass. Running pods keep the last applied settings.
 	ReasonClusterClassNotFound = "ClusterClassNotFound"
+	// ReasonAdmitted: the Workspace holds one of its class's slots.
+	ReasonAdmitted = "Admitted"
 	// ReasonClassFull: the class's maxWorkspaces slots are taken.
 	ReasonClassFull = "ClassFull"
 	// ReasonQuotaExceeded: a ResourceQuota of the namespace refuses the objects or the pods.
@@ -88,6 +90,10 @@ const (
 
 // The reasons of a ClusterClass's conditions. Source: contract §1.
 const (
+	// ReasonAccepted: workspaces can use the class.
+	ReasonAccepted = "Accepted"
+	// ReasonNotInUse: no Workspace names the class.
+	ReasonNotInUse = "NotInUse"
 	// ReasonInUse: Workspaces name the class; it is deleted after the last of them.
 	ReasonInUse = "InUse"
 	// ReasonUnenforcedFeatures: the class names features, an SLA or a storage kind that have no effect here.

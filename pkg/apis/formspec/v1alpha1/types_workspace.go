@@ -155,6 +155,10 @@ type WorkspaceStatus struct {
 	// readyReplicas counts the pods that are ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// admittedClass is the class whose slot the workspace holds. After a change of spec.clusterClass it is the old class until the new
+	// one admits the workspace. Empty: none.
+	// +optional
+	AdmittedClass string `json:"admittedClass,omitempty"`
 	// firstReadyTime is when the workspace was first Ready. Idleness is counted from here.
 	// +optional
 	FirstReadyTime *metav1.Time `json:"firstReadyTime,omitempty"`

@@ -36,8 +36,13 @@ const (
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
 )
 
-// WorkspaceFinalizer lets the operator freeze and mark the credentials Secret before a Workspace goes.
-const WorkspaceFinalizer = "formspec.dev/workspace"
+// The finalizers.
+const (
+	// WorkspaceFinalizer lets the operator freeze and mark the credentials Secret before a Workspace goes.
+	WorkspaceFinalizer = "formspec.dev/workspace"
+	// ClusterClassFinalizer keeps a class from going while a Workspace names it.
+	ClusterClassFinalizer = "formspec.dev/in-use"
+)
 
 // The features that have an effect here. Source: contract §2.
 const (
