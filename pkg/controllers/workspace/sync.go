@@ -5,6 +5,7 @@ package workspace
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,7 +69,7 @@ const gone = "gone"
 func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *workspace.Input, plan workspace.Plan) (version string, err error) {
 	version = in.Workspace.ResourceVersion
 	if plan.Finalizer == reconcile.FinalizerAdd {
-		written, err := c.applyFinalizers(ctx, key, in.Workspace, v1alpha1.WorkspaceFinalizer)
+		written, err := c.addFinalizer(ctx, key, in.Workspace)
 		if err != nil {
 			return version, err
 		}
@@ -103,39 +104,40 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reco
 	return nil
 }
 
-// applyFinalizers states the finalizers that are ours; none gives ours up.
-func (c *Controller) applyFinalizers(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace, finalizers ...string) (*v1alpha1.Workspace, error) {
+// addFinalizer states the finalizer that is ours.
+func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (*v1alpha1.Workspace, error) {
 	written, err := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).Apply(ctx,
-		formspecac.Workspace(key.Name, key.Namespace).WithUID(ws.UID).WithFinalizers(finalizers...),
+		formspecac.Workspace(key.Name, key.Namespace).WithUID(ws.UID).WithFinalizers(v1alpha1.WorkspaceFinalizer),
 		metav1.ApplyOptions{FieldManager: Name, Force: true})
 	if err != nil {
-		return nil, fmt.Errorf("apply finalizers of Workspace %s: %w", key, err)
+		return nil, fmt.Errorf("add finalizer of Workspace %s: %w", key, err)
 	}
 	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
 	return written, nil
 }
 
 // removeFinalizer lets the Workspace go. What others still hold keeps it until they let go too.
+//
+// It is no apply: one that states no finalizers takes those along that no field manager owns, and these are the API server's own "orphan"
+// and "foregroundDeletion". Without the former, the garbage collector deletes what should have been orphaned.
 func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
-	written, err := c.applyFinalizers(ctx, key, ws)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return gone, nil // there is no Workspace of this UID any more
+	others := slices.DeleteFunc(slices.Clone(ws.Finalizers), func(f string) bool { return f == v1alpha1.WorkspaceFinalizer })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": ws.ResourceVersion, "finalizers": others}})
+	if err != nil {
+		return "", fmt.Errorf("encode the finalizers of Workspace %s: %w", key, err)
+	}
+	written, err := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).
+		Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: Name})
+	if apierrors.IsNotFound(err) {
+		return gone, nil
 	}
 	if err != nil {
-		return "", err
-	}
-	if i := slices.Index(written.Finalizers, v1alpha1.WorkspaceFinalizer); i >= 0 {
-		// Another operator wrote it by an update, and what an apply does not own it cannot give up.
-		path := fmt.Sprintf("/metadata/finalizers/%d", i)
-		patch := fmt.Sprintf(`[{"op":"test","path":%q,"value":%q},{"op":"remove","path":%q}]`, path, v1alpha1.WorkspaceFinalizer, path)
-		if written, err = c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).
-			Patch(ctx, key.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{FieldManager: Name}); err != nil {
-			return "", fmt.Errorf("remove finalizer of Workspace %s: %w", key, err)
-		}
+		return "", fmt.Errorf("remove finalizer of Workspace %s: %w", key, err)
 	}
 	if len(written.Finalizers) == 0 {
 		return gone, nil
 	}
+	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
 	return written.ResourceVersion, nil
 }
 
