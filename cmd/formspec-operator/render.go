@@ -142,7 +142,7 @@ func (o *objects) render(out io.Writer, settings workspace.Settings) error {
 		if ws.Namespace == "" {
 			ws.Namespace = "default"
 		}
-		in := workspace.Input{Now: time.Now(), Settings: settings, Workspace: ws}
+		in := workspace.Input{Now: time.Now(), Settings: settings, Workspace: ws, Admitted: ws.Spec.ClusterClass}
 		if i := slices.IndexFunc(o.classes, func(c *v1alpha1.ClusterClass) bool { return c.Name == ws.Spec.ClusterClass }); i >= 0 {
 			in.Class = o.classes[i]
 		}

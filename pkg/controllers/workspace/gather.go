@@ -13,6 +13,7 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/formspec/formspec-operator/pkg/controllers/index"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
@@ -33,7 +34,7 @@ func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("get ClusterClass %q: %w", ws.Spec.ClusterClass, err)
 	}
-	if in.Pods, err = c.podIndex.ByTypedIndex(byLabel, ws.Namespace+"/"+names.Label(ws.Name)); err != nil {
+	if in.Pods, err = c.podIndex.ByTypedIndex(podsByLabel, index.Label(ws.Namespace, names.Label(ws.Name))); err != nil {
 		return nil, fmt.Errorf("list pods of Workspace %s: %w", key, err)
 	}
 	if in.Children, err = c.children(key); err != nil {

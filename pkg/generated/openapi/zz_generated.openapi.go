@@ -1352,6 +1352,13 @@ func schema_pkg_apis_formspec_v1alpha1_WorkspaceStatus(ref common.ReferenceCallb
 							Format:      "int32",
 						},
 					},
+					"admittedClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "admittedClass is the class whose slot the workspace holds. After a change of spec.clusterClass it is the old class until the new one admits the workspace. Empty: none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"firstReadyTime": {
 						SchemaProps: spec.SchemaProps{
 							Description: "firstReadyTime is when the workspace was first Ready. Idleness is counted from here.",

@@ -28,7 +28,8 @@ func (in Input) deployment() *appsv1ac.DeploymentApplyConfiguration {
 		WithTemplate(in.podTemplate())
 	spec.Replicas = in.replicas()
 	return appsv1ac.Deployment(names.Deployment(in.Workspace.Name), in.Workspace.Namespace).
-		WithLabels(in.labels()).WithOwnerReferences(in.owner()).WithSpec(spec)
+		WithLabels(in.labels()).WithOwnerReferences(in.owner()).
+		WithAnnotations(map[string]string{v1alpha1.AnnotationClusterClass: in.Class.Name}).WithSpec(spec)
 }
 
 // applyDeployment adds the write of the Deployment if it differs. While an autoscaler may write the replica count at any moment, a write

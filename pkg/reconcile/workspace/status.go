@@ -39,6 +39,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		status.FirstReadyTime = ptr.To(metav1.NewTime(in.Now).Rfc3339Copy())
 	}
 	status.Artifact = in.artifact()
+	status.AdmittedClass = in.Admitted
 	status.Phase = phase(v, status.FirstReadyTime != nil)
 
 	set := func(conditionType string, value metav1.ConditionStatus, reason, message string) {
@@ -61,6 +62,14 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, v.reason, v.message)
 	} else {
 		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionStalled)
+	}
+	switch {
+	case in.Admitted == in.Workspace.Spec.ClusterClass:
+		set(v1alpha1.ConditionAdmitted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, "the workspace holds one of its class's slots")
+	case v.reason == v1alpha1.ReasonClassFull:
+		set(v1alpha1.ConditionAdmitted, metav1.ConditionFalse, v.reason, v.message)
+	default:
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionAdmitted)
 	}
 	bound := in.datastoresBound()
 	set(v1alpha1.ConditionDatastoresBound, bound.ready, bound.reason, bound.message)

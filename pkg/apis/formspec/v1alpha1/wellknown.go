@@ -32,6 +32,8 @@ const (
 	AnnotationIdle = "formspec.dev/idle"
 	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
 	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
+	// AnnotationClusterClass on a Deployment is the class whose slot it takes up, until it is gone.
+	AnnotationClusterClass = "formspec.dev/cluster-class"
 	// AnnotationWorkspaceName on a credentials Secret, which has no owner reference, is the full name of its Workspace.
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
 )
