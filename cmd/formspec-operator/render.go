@@ -164,9 +164,6 @@ func printObject(out io.Writer, config reconcile.Config) error {
 	if err != nil {
 		return fmt.Errorf("print %s: %w", *config.GetKind(), err)
 	}
-	if metadata, ok := object["metadata"].(map[string]any); ok {
-		delete(metadata, "resourceVersion") // the precondition of the write
-	}
 	content, err := yaml.Marshal(object)
 	if err != nil {
 		return fmt.Errorf("print %s: %w", *config.GetKind(), err)

@@ -106,11 +106,12 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *work
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reconcile.Write, owns func(metav1.Object) bool) error {
 	kind := ptr.Deref(write.Config.GetKind(), "")
 	klog.FromContext(ctx).V(2).Info("Applying child", "workspace", key, "kind", kind, "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
-	version, err := c.writer.Apply(ctx, write, owns)
+	result, err := c.writer.Apply(ctx, write, owns)
 	if err != nil {
 		return err
 	}
-	c.memory.Wrote(key, c.stores[kind], version)
+	c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
+	c.memory.Rewrote(key, kind, write.Config, result.Rewritten, c.clock.Now())
 	return nil
 }
 

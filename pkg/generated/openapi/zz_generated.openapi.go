@@ -1327,7 +1327,7 @@ func schema_pkg_apis_formspec_v1alpha1_WorkspaceStatus(ref common.ReferenceCallb
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive.",
+							Description: "conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, Overridden.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

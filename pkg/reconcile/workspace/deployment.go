@@ -36,13 +36,10 @@ func (in Input) deployment() *appsv1ac.DeploymentApplyConfiguration {
 // that states one is conditional on the object that it was read from.
 func applyDeployment(p *Plan, in Input) {
 	child, config := in.Children.Deployment, in.deployment()
-	if !child.Differs(config) {
-		return
+	write := apply(p, in.Now, child, config)
+	if write != nil && child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
+		write.ResourceVersion = child.Live.ResourceVersion
 	}
-	if child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
-		config.WithResourceVersion(child.Live.ResourceVersion)
-	}
-	p.Apply = append(p.Apply, child.Write(config))
 }
 
 func isDeployment(write reconcile.Write) bool {

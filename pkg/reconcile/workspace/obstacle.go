@@ -5,6 +5,7 @@ package workspace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,8 +184,17 @@ func Owns(ws *v1alpha1.Workspace, object metav1.Object) bool {
 }
 
 func ownsCredentials(workspace string, object metav1.Object) bool {
-	return object.GetName() == names.Credentials(workspace) &&
-		object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
-		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == workspace &&
-		metav1.GetControllerOfNoCopy(object) == nil
+	if object.GetName() != names.Credentials(workspace) || metav1.GetControllerOfNoCopy(object) != nil {
+		return false
+	}
+	marked := object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
+		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == workspace
+	return marked || Legacy(object)
+}
+
+// Legacy says whether an operator that wrote by updates owns fields of the object.
+func Legacy(object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == v1alpha1.LegacyManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
+	})
 }

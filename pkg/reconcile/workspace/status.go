@@ -6,6 +6,7 @@ package workspace
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -70,6 +71,12 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		set(v1alpha1.ConditionAdmitted, metav1.ConditionFalse, v.reason, v.message)
 	default:
 		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionAdmitted)
+	}
+	if len(p.Overridden) > 0 {
+		set(v1alpha1.ConditionOverridden, metav1.ConditionTrue, v1alpha1.ReasonOverridden,
+			"a policy or webhook changes what the operator writes, which is not fought: "+strings.Join(p.Overridden, "; "))
+	} else {
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionOverridden)
 	}
 	bound := in.datastoresBound()
 	set(v1alpha1.ConditionDatastoresBound, bound.ready, bound.reason, bound.message)

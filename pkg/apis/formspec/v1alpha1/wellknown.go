@@ -38,6 +38,9 @@ const (
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
 )
 
+// LegacyManager is the field manager of an operator for these kinds that wrote by updates. What it owns is taken over.
+const LegacyManager = "formspec-operator"
+
 // The finalizers.
 const (
 	// WorkspaceFinalizer lets the operator freeze and mark the credentials Secret before a Workspace goes.
