@@ -213,7 +213,7 @@ The workspace is Ready. Everything keeps running; to look around:
   kubectl get formspec -n $namespace
   kubectl describe workspace $workspace -n $namespace
   kubectl delete deployment formspec-resource-$workspace -n $namespace    # it comes back
-  kubectl delete workspace $workspace -n $namespace                       # its children go
+  kubectl delete workspace $workspace -n $namespace                       # its children go, within 30 s
   tail -f $here/$log
 
 END
