@@ -104,7 +104,7 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (op *oper
 		cluster: newClusterInformers(read),
 		scopes:  newScopes(read, o.namespaces),
 		ledger:  admission.NewLedger(),
-		events:  events.NewBroadcaster(&events.EventSinkImpl{Interface: write.kube.EventsV1()}),
+		events:  events.NewBroadcaster(eventSink{&events.EventSinkImpl{Interface: write.kube.EventsV1()}}),
 		metrics: registry,
 	}
 	if op.controllers, err = newControllers(ctx, op.deps); err != nil {
