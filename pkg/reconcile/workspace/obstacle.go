@@ -40,7 +40,7 @@ func obstruct(in Input) *obstacle {
 
 // misfit finds why the Workspace could not run here even with a slot of its class.
 func misfit(in Input) *obstacle {
-	for _, check := range []func(Input) *obstacle{otherCluster, classMissing, regionMismatch, invalidSpec, invalidClass, unpinnedImage} {
+	for _, check := range []func(Input) *obstacle{unreadable, otherCluster, classMissing, regionMismatch, invalidSpec, invalidClass, unpinnedImage} {
 		if o := check(in); o != nil {
 			return o
 		}
@@ -69,6 +69,14 @@ func classFull(in Input) *obstacle {
 			"all %d slots of ClusterClass %q are taken; the workspace gets the next free one that no older one waits for. Raise maxWorkspaces, or choose another class",
 			in.Class.Spec.MaxWorkspaces, in.Class.Name)}
 	}
+}
+
+// unreadable finds a Workspace of which only the metadata could be decoded.
+func unreadable(in Input) *obstacle {
+	if problem := in.Workspace.Annotations[v1alpha1.AnnotationUndecodable]; problem != "" {
+		return invalid("the stored workspace cannot be read: %s. Correct the field", problem)
+	}
+	return nil
 }
 
 func otherCluster(in Input) *obstacle {
@@ -127,6 +135,9 @@ func invalidSpec(in Input) *obstacle {
 
 // invalidClass finds class values that no pod can be made from.
 func invalidClass(in Input) *obstacle {
+	if problem := in.Class.Annotations[v1alpha1.AnnotationUndecodable]; problem != "" {
+		return invalid("the stored ClusterClass %q cannot be read: %s. Correct the field", in.Class.Name, problem)
+	}
 	if _, known := tiers[in.Class.Spec.NodeType]; !known {
 		return invalid("nodeType of ClusterClass %q is %q. Use dedicated, shared or dev, or leave it out", in.Class.Name, in.Class.Spec.NodeType)
 	}
