@@ -30,7 +30,7 @@ func newRootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&c.name, "name", "default", "which instance; each has its own data and ports")
 	root.AddCommand(
 		c.build(), c.up(), c.down(), c.status(), c.kubeconfig(), c.env(),
-		c.start(), c.stop(), c.nodes(), c.reap(),
+		c.start(), c.stop(), c.nodes(), c.node(), c.image(), c.reap(),
 	)
 	return root
 }
@@ -38,8 +38,9 @@ func newRootCommand() *cobra.Command {
 func (c *command) build() *cobra.Command {
 	return &cobra.Command{
 		Use:       "build [PROGRAM...]",
-		Short:     "Build the programs that are missing: " + strings.Join(programNames(), ", "),
-		ValidArgs: programNames(),
+		Short:     "Build the programs that are missing, by default those of the control plane",
+		Long:      "Build those of the programs that are missing: " + strings.Join(programNames(true), ", ") + ".\nWithout arguments it builds those of the control plane.",
+		ValidArgs: programNames(true),
 		Args:      cobra.OnlyValidArgs,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			bin, err := binDir()
@@ -47,7 +48,7 @@ func (c *command) build() *cobra.Command {
 				return err
 			}
 			if len(names) == 0 {
-				names = programNames()
+				names = programNames(false)
 			}
 			if err := buildPrograms(cmd.Context(), bin, names, c.log); err != nil {
 				return err

@@ -16,6 +16,9 @@ type component struct {
 	name  string
 	needs []string // components that must be ready before it starts
 	port  string   // the entry in the instance's ports that "status" shows
+	node  bool     // part of a real node rather than of the control plane
+	// program is the binary, if it is not the one of this name in the bin directory.
+	program func(*instance) string
 	// before, if set, runs just before the process starts.
 	before func(context.Context, *instance) error
 	args   func(*instance) []string
@@ -32,12 +35,21 @@ var components = []component{
 	{name: "kube-controller-manager", needs: []string{"kube-apiserver"}, args: controllerManagerArgs, ready: controllerManagerReady},
 	{name: "kube-scheduler", needs: []string{"kube-apiserver"}, args: schedulerArgs},
 	{name: "kwok", needs: []string{"kube-apiserver"}, port: "kwok", before: releaseNodes, args: kwokArgs, ready: kwokReady},
+	{name: "containerd", node: true, program: containerdProgram, args: containerdArgs, ready: containerdReady},
+	{
+		name: "kubelet", node: true, needs: []string{"containerd", "kube-apiserver"}, before: prepareKubelet,
+		args: kubeletArgs, ready: kubeletReady,
+	},
+	{name: "kube-proxy", node: true, needs: []string{"kubelet"}, args: kubeProxyArgs, ready: kubeProxyReady},
 }
 
+// componentNames are the components of a control plane.
 func componentNames() []string {
-	names := make([]string, 0, len(components))
+	var names []string
 	for _, k := range components {
-		names = append(names, k.name)
+		if !k.node {
+			names = append(names, k.name)
+		}
 	}
 	return names
 }
@@ -92,7 +104,11 @@ func (c *instance) start(ctx context.Context, k component) (alreadyRunning bool,
 			return false, err
 		}
 	}
-	return false, c.spawn(k.name, filepath.Join(c.bin, k.name), k.args(c))
+	program := filepath.Join(c.bin, k.name)
+	if k.program != nil {
+		program = k.program(c)
+	}
+	return false, c.spawn(k.name, program, k.args(c))
 }
 
 // waitReady waits until a component is ready, or tells why it will not be.

@@ -30,7 +30,13 @@ func (c *instance) writeConfigs() error {
 	if err := writeFile(c.path("audit-policy.yaml"), auditPolicy, 0o644); err != nil {
 		return err
 	}
-	return writeFile(c.path("kwok-images.yaml"), imageStages, 0o644)
+	if err := writeFile(c.path("kwok-images.yaml"), imageStages, 0o644); err != nil {
+		return err
+	}
+	if c.Options.RealNode == nil {
+		return nil
+	}
+	return c.writeNodeConfigs()
 }
 
 func (c *instance) auditLog() string { return c.path("audit.log") }
@@ -72,22 +78,35 @@ func etcdReady(ctx context.Context, c *instance) error {
 func apiserverArgs(c *instance) []string {
 	args := []string{
 		"--etcd-servers=" + c.url("http", "etcd"),
-		"--bind-address=" + loopback,
-		"--advertise-address=" + loopback,
 		"--secure-port=" + strconv.Itoa(c.Ports["kube-apiserver"]),
-		// Endpoints may not hold loopback addresses, so the "kubernetes" Service
-		// cannot have any.
-		"--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + c.path("pki", "kube-apiserver.crt"),
 		"--tls-private-key-file=" + c.path("pki", "kube-apiserver.key"),
 		"--client-ca-file=" + c.path("pki", "ca.crt"),
 		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
 		"--service-account-key-file=" + c.path("pki", "service-account.key"),
 		"--service-account-signing-key-file=" + c.path("pki", "service-account.key"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-cluster-ip-range=" + serviceRange,
 		"--allow-privileged=true",
 		"--profiling=false",
+	}
+	if node := c.Options.RealNode; node != nil {
+		args = append(args,
+			"--bind-address=0.0.0.0", // both loopback and the node's address
+			"--advertise-address="+node.Address,
+			"--kubelet-client-certificate="+c.path("pki", "kubelet-client.crt"),
+			"--kubelet-client-key="+c.path("pki", "kubelet-client.key"),
+			"--kubelet-preferred-address-types=InternalIP", // its name need not resolve
+		)
+	} else {
+		args = append(args,
+			"--bind-address="+loopback,
+			"--advertise-address="+loopback,
+			// Endpoints may not hold loopback addresses, so the "kubernetes"
+			// Service cannot have any.
+			"--endpoint-reconciler-type=none",
+		)
 	}
 	if c.Options.Audit {
 		args = append(args,

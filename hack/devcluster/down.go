@@ -28,11 +28,17 @@ func (c *instance) down(ctx context.Context, wipe bool, log *progress) error {
 			return err
 		}
 	}
+	if wipe {
+		c.drainNode(ctx)
+	}
 	groups := waves(components)
 	for _, wave := range slices.Backward(groups) {
 		var names []string
 		for _, k := range wave {
 			names = append(names, k.name)
+			if k.name == "containerd" {
+				c.removeContainers(ctx)
+			}
 		}
 		if err := c.stopComponents(ctx, false, names...); err != nil {
 			return err
@@ -45,7 +51,7 @@ func (c *instance) down(ctx context.Context, wipe bool, log *progress) error {
 		total("instance %s is down", c.name)
 		return nil
 	}
-	if err := c.wipe(); err != nil {
+	if err := c.wipe(ctx); err != nil {
 		return err
 	}
 	total("instance %s is down and its files are gone", c.name)
@@ -54,13 +60,30 @@ func (c *instance) down(ctx context.Context, wipe bool, log *progress) error {
 
 // wipe deletes the data directory, and also the one above it when that was our
 // choice and this was its last instance.
-func (c *instance) wipe() error {
+func (c *instance) wipe(ctx context.Context) error {
 	if !c.exists() {
 		// Nothing but an empty directory made for the lock may be deleted then.
 		return os.Remove(c.data)
 	}
+	if err := c.cleanNode(ctx); err != nil {
+		return err
+	}
+	// The state last: if something cannot be deleted, another try must still know
+	// that this directory is an instance's.
+	entries, err := os.ReadDir(c.data)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == stateFile {
+			continue
+		}
+		if err := os.RemoveAll(c.path(e.Name())); err != nil {
+			return fmt.Errorf("delete the data of instance %s: %w", c.name, err)
+		}
+	}
 	if err := os.RemoveAll(c.data); err != nil {
-		return fmt.Errorf("delete the data of instance %s: %w", c.name, err)
+		return err
 	}
 	if os.Getenv("DEVCLUSTER_DATA") == "" {
 		_ = os.Remove(filepath.Dir(c.data))

@@ -22,6 +22,8 @@ type instance struct {
 	client *apiClient // made on first use
 }
 
+const stateFile = "state.json"
+
 // state is what has to survive between two calls of devcluster.
 type state struct {
 	Ports   map[string]int `json:"ports"`
@@ -78,7 +80,7 @@ func (c *instance) kubeconfig() string { return c.path("kubeconfig") }
 func (c *instance) logFile(component string) string { return c.path("log", component+".log") }
 
 func (c *instance) load() error {
-	content, err := os.ReadFile(c.path("state.json"))
+	content, err := os.ReadFile(c.path(stateFile))
 	if errors.Is(err, os.ErrNotExist) {
 		c.state = state{}
 		return nil
@@ -94,7 +96,7 @@ func (c *instance) save() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(c.path("state.json"), append(content, '\n'), 0o600)
+	return writeFile(c.path(stateFile), append(content, '\n'), 0o600)
 }
 
 // exists tells whether the instance has been up, or tried to, since its last

@@ -135,7 +135,7 @@ func TestCertificates(t *testing.T) {
 		verify("kube-apiserver", x509.VerifyOptions{DNSName: host})
 	}
 	client := x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	for _, id := range identities {
+	for _, id := range c.identities() {
 		leaf := verify(id.file, client)
 		if leaf.Subject.CommonName != id.user || !reflect.DeepEqual(leaf.Subject.Organization, id.groups) {
 			t.Errorf("%s: subject %v, want user %s, groups %v", id.file, leaf.Subject, id.user, id.groups)

@@ -40,7 +40,7 @@ func renderKubeconfig(d kubeconfigData) ([]byte, error) {
 // writeKubeconfigs writes one file per identity; the administrator's is the one
 // that "devcluster kubeconfig" points to.
 func (c *instance) writeKubeconfigs() error {
-	for _, id := range identities {
+	for _, id := range c.identities() {
 		d := kubeconfigData{Name: "devcluster-" + c.name, Server: c.apiserverURL(), User: id.user}
 		for _, part := range []struct {
 			to   *string

@@ -48,6 +48,19 @@ func (s nodeSpec) prefix() string {
 	return "sim-" + strings.Join([]string{s.environment, s.region, s.tier, s.capacity}, "-") + "-"
 }
 
+// formspecLabels are the labels that the operator reads.
+func (s nodeSpec) formspecLabels() map[string]string {
+	if s.unlabelled {
+		return nil
+	}
+	return map[string]string{
+		"formspec.dev/environment": s.environment,
+		"formspec.dev/region":      s.region,
+		"formspec.dev/tier":        s.tier,
+		"formspec.dev/capacity":    s.capacity,
+	}
+}
+
 // node is as much of a Node as is needed here.
 type node struct {
 	APIVersion string       `json:"apiVersion,omitempty"`
@@ -94,12 +107,7 @@ func (s nodeSpec) node(i int) node {
 		"topology.kubernetes.io/zone":   s.region + "-" + strconv.Itoa((i-1)%max(1, s.zones)+1),
 		"type":                          "kwok",
 	}
-	if !s.unlabelled {
-		labels["formspec.dev/environment"] = s.environment
-		labels["formspec.dev/region"] = s.region
-		labels["formspec.dev/tier"] = s.tier
-		labels["formspec.dev/capacity"] = s.capacity
-	}
+	maps.Copy(labels, s.formspecLabels())
 	maps.Copy(labels, s.labels)
 	resources := map[string]string{"cpu": s.cpu, "memory": s.memory, "pods": s.pods}
 	return node{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (c *command) nodes() *cobra.Command {
@@ -40,16 +41,20 @@ func (c *command) nodes() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&spec.count, "count", spec.count, "how many")
-	flags.StringVar(&spec.environment, "environment", spec.environment, "label formspec.dev/environment")
-	flags.StringVar(&spec.region, "region", spec.region, "label formspec.dev/region, also part of the zone's name")
-	flags.StringVar(&spec.tier, "tier", spec.tier, "label formspec.dev/tier")
-	flags.StringVar(&spec.capacity, "capacity", spec.capacity, "label formspec.dev/capacity")
-	flags.BoolVar(&spec.unlabelled, "unlabelled", spec.unlabelled, "no formspec.dev labels")
-	flags.StringToStringVar(&spec.labels, "label", nil, "further label KEY=VALUE; may be repeated")
+	spec.addLabelFlags(flags)
 	flags.IntVar(&spec.zones, "zones", spec.zones, "how many zones to spread over")
 	flags.StringVar(&spec.cpu, "cpu", spec.cpu, "allocatable CPU of each node")
 	flags.StringVar(&spec.memory, "memory", spec.memory, "allocatable memory of each node")
 	flags.StringVar(&spec.pods, "pods", spec.pods, "pods that fit on each node")
 	flags.DurationVar(&timeout, "timeout", time.Minute, "how long to wait until they are Ready")
 	return cmd
+}
+
+func (s *nodeSpec) addLabelFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.environment, "environment", s.environment, "label formspec.dev/environment")
+	flags.StringVar(&s.region, "region", s.region, "label formspec.dev/region, also part of the zone's name")
+	flags.StringVar(&s.tier, "tier", s.tier, "label formspec.dev/tier")
+	flags.StringVar(&s.capacity, "capacity", s.capacity, "label formspec.dev/capacity")
+	flags.BoolVar(&s.unlabelled, "unlabelled", s.unlabelled, "no formspec.dev labels")
+	flags.StringToStringVar(&s.labels, "label", nil, "further label KEY=VALUE; may be repeated")
 }

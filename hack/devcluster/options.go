@@ -17,6 +17,8 @@ type options struct {
 	APIServerArgs   []string `json:"apiserverArgs,omitempty"`
 	KCMArgs         []string `json:"kcmArgs,omitempty"`
 	KCMQPS          int      `json:"kcmQPS"`
+
+	RealNode *realNode `json:"realNode,omitempty"` // set by "node", not by "up"
 }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {

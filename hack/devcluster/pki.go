@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -24,12 +25,26 @@ type identity struct {
 	groups []string
 }
 
-var identities = []identity{
+var controlPlaneIdentities = []identity{
 	{file: "admin", user: "devcluster-admin", groups: []string{"system:masters"}},
 	{file: "kube-controller-manager", user: "system:kube-controller-manager"},
 	{file: "kube-scheduler", user: "system:kube-scheduler"},
 	// kwok plays kubelet for every simulated node, which no built-in role allows.
 	{file: "kwok", user: "devcluster-kwok", groups: []string{"system:masters"}},
+}
+
+// identities are those of the control plane and of the real node, if any.
+func (c *instance) identities() []identity {
+	node := c.Options.RealNode
+	if node == nil {
+		return controlPlaneIdentities
+	}
+	return append(slices.Clone(controlPlaneIdentities),
+		identity{file: "kubelet", user: "system:node:" + node.Name, groups: []string{"system:nodes"}},
+		identity{file: "kube-proxy", user: "system:kube-proxy"},
+		// The API server towards the kubelet, for logs and exec.
+		identity{file: "kubelet-client", user: "kube-apiserver-kubelet-client", groups: []string{"system:masters"}},
+	)
 }
 
 // writePKI creates the certificate authority, the API server's certificate, the
@@ -43,6 +58,10 @@ func (c *instance) writePKI() error {
 	if err != nil {
 		return err
 	}
+	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(firstServiceIP)}
+	if node := c.Options.RealNode; node != nil {
+		addresses = append(addresses, net.ParseIP(node.Address))
+	}
 	if err := c.issue(ca, "kube-apiserver", &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -50,11 +69,11 @@ func (c *instance) writePKI() error {
 			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 			"kubernetes.default.svc.cluster.local",
 		},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(firstServiceIP)},
+		IPAddresses: addresses,
 	}); err != nil {
 		return err
 	}
-	for _, id := range identities {
+	for _, id := range c.identities() {
 		if err := c.issue(ca, id.file, &x509.Certificate{
 			Subject:     pkix.Name{CommonName: id.user, Organization: id.groups},
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

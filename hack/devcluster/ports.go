@@ -121,7 +121,7 @@ func (r *portRegistry) read() error {
 func (r *portRegistry) takenByOthers(data string) map[int]bool {
 	taken := map[int]bool{}
 	for dir, ports := range r.instances {
-		if _, err := os.Stat(filepath.Join(dir, "state.json")); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, stateFile)); err != nil {
 			delete(r.instances, dir)
 			continue
 		}

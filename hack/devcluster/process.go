@@ -173,7 +173,16 @@ func waitGone(ctx context.Context, pids []int, timeout time.Duration) bool {
 // until its parent has taken notice.
 func alive(pid int) bool {
 	fields := procStat(pid)
-	return len(fields) > 0 && fields[0] != "Z" && fields[0] != "X"
+	if len(fields) == 0 {
+		return false
+	}
+	if fields[0] != "Z" && fields[0] != "X" {
+		return true
+	}
+	// A killed process is a zombie as soon as its first thread has ended, but
+	// keeps its ports until the last one has.
+	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
+	return err == nil && len(threads) > 1
 }
 
 // startTime is when a process started, in clock ticks since boot, as text.

@@ -15,6 +15,7 @@ type program struct {
 	module  string // the module that holds pkg
 	version string // the version of that module
 	ldflags string
+	node    bool // only a real node needs it
 }
 
 // Kubernetes takes its version from link flags; without them clients and
@@ -44,12 +45,23 @@ var programs = []program{
 		name: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", source: "kwok",
 		module: "sigs.k8s.io/kwok", version: kwokVersion,
 	},
+	nodeProgram(kubernetesProgram("kubelet")),
+	nodeProgram(kubernetesProgram("kube-proxy")),
+	nodeProgram(program{name: "pause", pkg: "./pause", source: "."}),
 }
 
-func programNames() []string {
-	names := make([]string, 0, len(programs))
+func nodeProgram(p program) program {
+	p.node = true
+	return p
+}
+
+// programNames are the programs of a control plane or all that there are.
+func programNames(node bool) []string {
+	var names []string
 	for _, p := range programs {
-		names = append(names, p.name)
+		if node || !p.node {
+			names = append(names, p.name)
+		}
 	}
 	return names
 }
@@ -60,6 +72,9 @@ func (p program) built(bin string) bool {
 	info, err := buildinfo.ReadFile(filepath.Join(bin, p.name))
 	if err != nil {
 		return false
+	}
+	if p.module == "" {
+		return true // our own, and it never changes
 	}
 	return info.Main.Path == p.module && info.Main.Version == p.version ||
 		slices.ContainsFunc(info.Deps, func(m *debug.Module) bool {

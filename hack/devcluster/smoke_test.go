@@ -27,7 +27,7 @@ func newSmoke(t *testing.T) *smoke {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if missing := missingPrograms(bin, programNames()); len(missing) > 0 {
+	if missing := missingPrograms(bin, programNames(false)); len(missing) > 0 {
 		t.Skipf("%s is not in %s; run: devcluster build", missing[0].name, bin)
 	}
 	s := &smoke{t: t, program: filepath.Join(t.TempDir(), "devcluster"), data: t.TempDir()}
@@ -37,7 +37,8 @@ func newSmoke(t *testing.T) *smoke {
 }
 
 func (s *smoke) try(name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
+	// Not the test's own context, which has ended when it cleans up.
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = s.env

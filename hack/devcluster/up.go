@@ -29,8 +29,12 @@ func (c *instance) wanted(req upRequest) options {
 func (c *instance) up(ctx context.Context, req upRequest, log *progress) error {
 	names := c.wanted(req).Components
 	for _, name := range names {
-		if _, err := findComponent(name); err != nil {
+		k, err := findComponent(name)
+		if err != nil {
 			return err
+		}
+		if k.node && c.Options.RealNode == nil {
+			return fmt.Errorf("%s is part of a real node; add one with: devcluster node --name %s", name, c.name)
 		}
 	}
 	// Before the lock: a first build takes minutes, and "status" is of use then.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
@@ -35,8 +36,11 @@ import (
 // Name of the controller: in logs, metrics and events, and as the field manager of what it writes.
 const Name = "formspec-workspace"
 
-// Config is what the controller is made from. Every field but Metrics is needed.
+// Config is what the controller is made from. Every field but Scope and Metrics is needed.
 type Config struct {
+	// Scope is the namespace that the informers are limited to. Empty: all.
+	Scope string
+
 	Client   kubernetes.Interface
 	FormSpec versioned.Interface
 
@@ -50,6 +54,7 @@ type Config struct {
 	Autoscalers       autoscalinginformers.TypedHorizontalPodAutoscalerInformer
 	DisruptionBudgets policyinformers.TypedPodDisruptionBudgetInformer
 
+	Ledger   *admission.Ledger
 	Recorder events.EventRecorder
 	Clock    clock.WithTicker
 	Metrics  *worker.Metrics
@@ -58,9 +63,11 @@ type Config struct {
 
 // Controller brings Workspaces to what they should be.
 type Controller struct {
+	name     string
 	formspec versioned.Interface
 	writer   *apply.Writer
 	memory   *apply.Memory
+	ledger   *admission.Ledger
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	settings workspace.Settings
@@ -85,10 +92,16 @@ type Controller struct {
 
 // New registers the controller with its informers, which must not have started yet. It does nothing before Run.
 func New(ctx context.Context, config Config) (*Controller, error) {
+	name := Name
+	if config.Scope != "" {
+		name += "-" + config.Scope
+	}
 	c := &Controller{
+		name:     name,
 		formspec: config.FormSpec,
 		writer:   &apply.Writer{Client: config.Client, Manager: Name},
 		memory:   apply.NewMemory(),
+		ledger:   config.Ledger,
 		recorder: config.Recorder,
 		clock:    config.Clock,
 		settings: config.Settings,
@@ -113,22 +126,23 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			"HorizontalPodAutoscaler": config.Autoscalers.Informer().GetStore(),
 			"PodDisruptionBudget":     config.DisruptionBudgets.Informer().GetStore(),
 		},
-		queue: worker.NewQueue(Name, config.Clock),
+		queue: worker.NewQueue(name, config.Clock),
 	}
 	c.worker = &worker.Worker{
-		Name: Name, Queue: c.queue, Sync: c.sync, Crashed: c.crashed, Clock: config.Clock, Metrics: config.Metrics,
+		Name: name, Queue: c.queue, Sync: c.sync, Crashed: c.crashed, Clock: config.Clock, Metrics: config.Metrics,
 	}
-	if err := c.index(config); err != nil {
+	if err := addIndexes(config); err != nil {
 		return nil, fmt.Errorf("index for %s: %w", Name, err)
 	}
 	if err := c.watch(ctx, config); err != nil {
 		return nil, fmt.Errorf("register handlers of %s: %w", Name, err)
 	}
+	c.ledger.Subscribe(c)
 	return c, nil
 }
 
-// Name of the controller.
-func (c *Controller) Name() string { return Name }
+// Name of the controller, with its scope.
+func (c *Controller) Name() string { return c.name }
 
 // Run works until ctx ends, and returns once every started sync has finished.
 func (c *Controller) Run(ctx context.Context, workers int) error {
@@ -147,7 +161,7 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	}
 	keep(config.Workspaces.TypedInformer().AddTypedEventHandler(c.workspaceHandler(), options))
 	keep(config.ClusterClasses.TypedInformer().AddTypedEventHandler(c.classHandler(), options))
-	keep(config.Deployments.TypedInformer().AddTypedEventHandler(childHandler(c, deploymentUrgency), options))
+	keep(config.Deployments.TypedInformer().AddTypedEventHandler(c.deploymentHandler(), options))
 	keep(config.Services.TypedInformer().AddTypedEventHandler(childHandler(c, anyChange[*corev1.Service]), options))
 	keep(config.ConfigMaps.TypedInformer().AddTypedEventHandler(childHandler(c, anyChange[*corev1.ConfigMap]), options))
 	keep(config.Secrets.TypedInformer().AddTypedEventHandler(c.secretHandler(), options))

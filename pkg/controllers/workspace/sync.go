@@ -7,14 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -43,6 +41,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if in == nil {
 		return 0, c.vanished(ctx, key)
 	}
+	c.admit(in)
 	plan := workspace.Make(*in)
 	version, refused := c.execute(ctx, key, in, plan)
 	after := plan.After
@@ -61,18 +60,30 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return after, refused
 }
 
+// admit asks the ledger for a slot, before the first child is written.
+func (c *Controller) admit(in *workspace.Input) {
+	switch {
+	case in.Workspace.DeletionTimestamp != nil:
+	case workspace.Evicted(*in):
+		c.ledger.Release(in.Workspace.UID)
+	case workspace.Candidate(*in):
+		c.ledger.Enter(in.Workspace, in.Class)
+	default:
+		c.ledger.Withdraw(in.Workspace)
+	}
+	in.Admitted = c.ledger.Held(in.Workspace.UID)
+}
+
 // gone as a resourceVersion says that the Workspace is no more.
 const gone = "gone"
 
 // execute carries out the plan, up to the first write that fails. It returns the Workspace's newest resourceVersion.
 func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *workspace.Input, plan workspace.Plan) (version string, err error) {
 	version = in.Workspace.ResourceVersion
-	if plan.Finalizer == workspace.FinalizerAdd {
-		written, err := c.applyFinalizers(ctx, key, in.Workspace, v1alpha1.WorkspaceFinalizer)
-		if err != nil {
+	if plan.Finalizer == reconcile.FinalizerAdd {
+		if version, err = c.addFinalizer(ctx, key, in.Workspace); err != nil {
 			return version, err
 		}
-		version = written.ResourceVersion
 	}
 	owns := func(object metav1.Object) bool { return workspace.Owns(in.Workspace, object) }
 	for _, write := range plan.Apply {
@@ -86,7 +97,7 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *work
 			return version, err
 		}
 	}
-	if plan.Finalizer == workspace.FinalizerRemove {
+	if plan.Finalizer == reconcile.FinalizerRemove {
 		return c.removeFinalizer(ctx, key, in.Workspace)
 	}
 	return version, nil
@@ -95,47 +106,40 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *work
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reconcile.Write, owns func(metav1.Object) bool) error {
 	kind := ptr.Deref(write.Config.GetKind(), "")
 	klog.FromContext(ctx).V(2).Info("Applying child", "workspace", key, "kind", kind, "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
-	version, err := c.writer.Apply(ctx, write, owns)
+	result, err := c.writer.Apply(ctx, write, owns)
 	if err != nil {
 		return err
 	}
-	c.memory.Wrote(key, c.stores[kind], version)
+	c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
+	c.memory.Rewrote(key, kind, write.Config, result.Rewritten, c.clock.Now())
 	return nil
 }
 
-// applyFinalizers states the finalizers that are ours; none gives ours up.
-func (c *Controller) applyFinalizers(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace, finalizers ...string) (*v1alpha1.Workspace, error) {
-	written, err := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).Apply(ctx,
-		formspecac.Workspace(key.Name, key.Namespace).WithUID(ws.UID).WithFinalizers(finalizers...),
-		metav1.ApplyOptions{FieldManager: Name, Force: true})
-	if err != nil {
-		return nil, fmt.Errorf("apply finalizers of Workspace %s: %w", key, err)
-	}
-	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
-	return written, nil
+// identity is what a finalizer is applied with: this very Workspace.
+func identity(ws *v1alpha1.Workspace) *formspecac.WorkspaceApplyConfiguration {
+	return formspecac.Workspace(ws.Name, ws.Namespace).WithUID(ws.UID)
 }
 
-// removeFinalizer lets the Workspace go. What others still hold keeps it until they let go too.
-func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
-	written, err := c.applyFinalizers(ctx, key, ws)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return gone, nil // there is no Workspace of this UID any more
-	}
+func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
+	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
+	written, err := apply.AddFinalizer(ctx, api, Name, identity(ws).WithFinalizers(v1alpha1.WorkspaceFinalizer))
 	if err != nil {
 		return "", err
 	}
-	if i := slices.Index(written.Finalizers, v1alpha1.WorkspaceFinalizer); i >= 0 {
-		// Another operator wrote it by an update, and what an apply does not own it cannot give up.
-		path := fmt.Sprintf("/metadata/finalizers/%d", i)
-		patch := fmt.Sprintf(`[{"op":"test","path":%q,"value":%q},{"op":"remove","path":%q}]`, path, v1alpha1.WorkspaceFinalizer, path)
-		if written, err = c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).
-			Patch(ctx, key.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{FieldManager: Name}); err != nil {
-			return "", fmt.Errorf("remove finalizer of Workspace %s: %w", key, err)
-		}
+	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
+	return written.ResourceVersion, nil
+}
+
+func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
+	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
+	written, vanished, err := apply.RemoveFinalizer(ctx, api, Name, v1alpha1.WorkspaceFinalizer, identity(ws))
+	if err != nil {
+		return "", err
 	}
-	if len(written.Finalizers) == 0 {
+	if vanished {
 		return gone, nil
 	}
+	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
 	return written.ResourceVersion, nil
 }
 
@@ -154,7 +158,7 @@ func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, ws 
 		return fmt.Errorf("update status of Workspace %s: %w", key, err)
 	}
 	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
-	for _, event := range workspace.Events(ws.Status, status) {
+	for _, event := range condition.Events(ws.Status.Conditions, status.Conditions) {
 		klog.FromContext(ctx).V(2).Info("Workspace changed", "workspace", key, "reason", event.Reason, "message", event.Note)
 		c.recorder.Eventf(ws, nil, event.Type, event.Reason, event.Action, "%s", event.Note)
 	}
@@ -182,10 +186,7 @@ func (c *Controller) crashed(ctx context.Context, key cache.ObjectName) {
 	}
 	status := *ws.Status.DeepCopy()
 	status.ObservedGeneration = ws.Generation
-	status.Conditions = condition.Set(status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInternalError, ObservedGeneration: ws.Generation,
-		Message: "the operator failed on this workspace and tries again; its log has the details",
-	}, c.clock.Now())
+	status.Conditions = condition.InternalError(status.Conditions, ws.Generation, c.clock.Now())
 	if err := c.updateStatus(ctx, key, ws, ws.ResourceVersion, status); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot show the panic", "workspace", key)
 	}

@@ -1,17 +1,31 @@
 // Copyright The FormSpec Operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image reads image references.
+// Package image judges references to container images. It is pure.
 package image
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-// Pinned says whether ref names one fixed version: a digest, or a tag other than "latest". A registry's port is no tag.
+// The grammar of tags and digests is that of the OCI distribution specification.
+var (
+	tagPattern    = regexp.MustCompile(`^[\w][\w.-]{0,127}$`)
+	digestPattern = regexp.MustCompile(`^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`)
+)
+
+// Pinned reports whether ref names one image rather than the newest: it has a digest, or a tag other than "latest".
+// A reference that is malformed there is not pinned.
 func Pinned(ref string) bool {
-	if name, digest, found := strings.Cut(ref, "@"); found {
-		algorithm, hash, ok := strings.Cut(digest, ":")
-		return ok && name != "" && algorithm != "" && hash != ""
+	name, digest, hasDigest := strings.Cut(ref, "@")
+	last := name[strings.LastIndex(name, "/")+1:] // a colon before it belongs to the registry's port
+	repository, tag, hasTag := strings.Cut(last, ":")
+	switch {
+	case repository == "", hasTag && !tagPattern.MatchString(tag):
+		return false
+	case hasDigest:
+		return digestPattern.MatchString(digest)
 	}
-	name, tag, found := strings.Cut(ref[strings.LastIndex(ref, "/")+1:], ":")
-	return found && name != "" && tag != "" && tag != "latest"
+	return hasTag && tag != "latest"
 }

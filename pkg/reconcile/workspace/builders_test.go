@@ -34,7 +34,8 @@ func given(options ...option) workspace.Input {
 			},
 			Spec: v1alpha1.WorkspaceSpec{ClusterClass: "standard"},
 		},
-		Class: &v1alpha1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}},
+		Class:    &v1alpha1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}},
+		Admitted: "standard",
 	}
 	return then(in, options...)
 }
@@ -44,8 +45,14 @@ func then(in workspace.Input, options ...option) workspace.Input {
 	for _, apply := range options {
 		apply(&in)
 	}
+	if in.Admitted != "" && in.Class != nil { // a slot follows the class; waiting takes it away
+		in.Admitted = in.Class.Name
+	}
 	return in
 }
+
+// waiting is a workspace without a slot of its class.
+func waiting(in *workspace.Input) { in.Admitted = "" }
 
 func settings(change func(*workspace.Settings)) option {
 	return func(in *workspace.Input) { change(&in.Settings) }

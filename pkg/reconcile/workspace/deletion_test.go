@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -22,10 +23,10 @@ func withPassword(in *workspace.Input) {
 func noFinalizer(in *workspace.Input) { in.Workspace.Finalizers = []string{"example.com/theirs"} }
 
 func TestTheFinalizerComesBeforeTheFirstChild(t *testing.T) {
-	if got := workspace.Make(given(noFinalizer)).Finalizer; got != workspace.FinalizerAdd {
+	if got := workspace.Make(given(noFinalizer)).Finalizer; got != reconcile.FinalizerAdd {
 		t.Errorf("finalizer %d, want it to be added", got)
 	}
-	if got := workspace.Make(given()).Finalizer; got != workspace.FinalizerKeep {
+	if got := workspace.Make(given()).Finalizer; got != reconcile.FinalizerKeep {
 		t.Errorf("finalizer %d, want it to be kept", got)
 	}
 }
@@ -33,33 +34,33 @@ func TestTheFinalizerComesBeforeTheFirstChild(t *testing.T) {
 func TestDeletionFreezesTheCredentialsAndLetsGo(t *testing.T) {
 	for name, row := range map[string]struct {
 		options   []option
-		finalizer workspace.Finalizer
+		finalizer reconcile.Finalizer
 		writes    []string
 	}{
 		"a workspace that ran": {
-			[]option{settled, ready(1), withPassword, deleted}, workspace.FinalizerRemove, []string{"Secret if uid-of-Secret"},
+			[]option{settled, ready(1), withPassword, deleted}, reconcile.FinalizerRemove, []string{"Secret if uid-of-Secret"},
 		},
 		"one whose class is gone": {
-			[]option{settled, ready(1), withPassword, noClass, deleted}, workspace.FinalizerRemove, []string{"Secret if uid-of-Secret"},
+			[]option{settled, ready(1), withPassword, noClass, deleted}, reconcile.FinalizerRemove, []string{"Secret if uid-of-Secret"},
 		},
 		"one that belongs to another cluster": {
-			[]option{settled, cluster("sby-1"), deleted}, workspace.FinalizerRemove, []string{"Secret if uid-of-Secret"},
+			[]option{settled, cluster("sby-1"), deleted}, reconcile.FinalizerRemove, []string{"Secret if uid-of-Secret"},
 		},
 		"one whose other names are taken": {
 			[]option{settled, func(in *workspace.Input) { in.Children.Service.Live.OwnerReferences = nil }, deleted},
-			workspace.FinalizerRemove, []string{"Secret if uid-of-Secret"},
+			reconcile.FinalizerRemove, []string{"Secret if uid-of-Secret"},
 		},
 		"one whose credentials are marked already": {
-			[]option{settled, cluster("sby-1"), settled, deleted}, workspace.FinalizerRemove, nil,
+			[]option{settled, cluster("sby-1"), settled, deleted}, reconcile.FinalizerRemove, nil,
 		},
 		"one whose credentials are a stranger's": {
-			[]option{settled, func(in *workspace.Input) { in.Children.Credentials.Live.Annotations = nil }, deleted}, workspace.FinalizerRemove, nil,
+			[]option{settled, func(in *workspace.Input) { in.Children.Credentials.Live.Annotations = nil }, deleted}, reconcile.FinalizerRemove, nil,
 		},
 		"one that never started": {
-			[]option{deleted}, workspace.FinalizerRemove, nil,
+			[]option{deleted}, reconcile.FinalizerRemove, nil,
 		},
 		"one that waits for others only": {
-			[]option{settled, noFinalizer, deleted}, workspace.FinalizerKeep, nil,
+			[]option{settled, noFinalizer, deleted}, reconcile.FinalizerKeep, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

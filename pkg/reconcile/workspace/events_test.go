@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -43,7 +43,7 @@ func TestEventsTellTransitions(t *testing.T) {
 		before := in.Workspace.Status
 		in = then(in, step.change, planned)
 		var got []string
-		for _, event := range workspace.Events(before, in.Workspace.Status) {
+		for _, event := range condition.Events(before.Conditions, in.Workspace.Status.Conditions) {
 			got = append(got, event.Type+" "+event.Reason)
 			if event.Action == "" || event.Note != readyCondition(in.Workspace.Status).Message {
 				t.Errorf("%s: event %+v lacks its action or the message", step.name, event)
@@ -56,7 +56,7 @@ func TestEventsTellTransitions(t *testing.T) {
 }
 
 func TestNoEventWithoutACondition(t *testing.T) {
-	if got := workspace.Events(v1alpha1.WorkspaceStatus{}, v1alpha1.WorkspaceStatus{}); !slices.Equal(got, []reconcile.Event(nil)) {
+	if got := condition.Events(nil, nil); !slices.Equal(got, []reconcile.Event(nil)) {
 		t.Errorf("got %v, want none", got)
 	}
 }

@@ -75,7 +75,7 @@ func sample(t *testing.T, name string) workspace.Input {
 	if in.Workspace.Spec.ClusterClass != in.Class.Name {
 		t.Fatalf("%s: class %q is not the workspace's %q", folder, in.Class.Name, in.Workspace.Spec.ClusterClass)
 	}
-	return in
+	return then(in) // a slot of the sample's class
 }
 
 // render is what the plan writes, as YAML documents in order.

@@ -46,6 +46,8 @@ type Input struct {
 	Workspace *v1alpha1.Workspace
 	// Class is the ClusterClass that the Workspace names. Nil: there is none.
 	Class *v1alpha1.ClusterClass
+	// Admitted is the class whose slot the Workspace holds. Nothing new starts unless it is Class.
+	Admitted string
 	// Children are the live children of the deterministic names, ours or not.
 	Children Children
 	// Pods are the pods that carry the workspace's label.

@@ -5,6 +5,7 @@ package workspace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,14 +29,46 @@ type obstacle struct {
 
 // obstruct finds the first obstacle. Nil: the children can be what the spec says.
 func obstruct(in Input) *obstacle {
-	for _, check := range []func(Input) *obstacle{
-		otherCluster, classMissing, regionMismatch, invalidSpec, invalidClass, unpinnedImage, nameTaken,
-	} {
-		if found := check(in); found != nil {
-			return found
+	if o := misfit(in); o != nil {
+		return o
+	}
+	if o := classFull(in); o != nil {
+		return o
+	}
+	return nameTaken(in)
+}
+
+// misfit finds why the Workspace could not run here even with a slot of its class.
+func misfit(in Input) *obstacle {
+	for _, check := range []func(Input) *obstacle{otherCluster, classMissing, regionMismatch, invalidSpec, invalidClass, unpinnedImage} {
+		if o := check(in); o != nil {
+			return o
 		}
 	}
 	return nil
+}
+
+// Candidate says whether the Workspace may ask for a slot of its class. One that could not run anyway holds nobody up.
+func Candidate(in Input) bool { return misfit(in) == nil }
+
+// Evicted says whether the Workspace must not run here and does not any more.
+func Evicted(in Input) bool {
+	o := otherCluster(in)
+	return o != nil && o.evict && !in.Children.Deployment.Exists()
+}
+
+func classFull(in Input) *obstacle {
+	switch {
+	case in.Admitted == in.Class.Name:
+		return nil
+	case in.Class.DeletionTimestamp != nil:
+		return &obstacle{reason: v1alpha1.ReasonClassFull, message: fmt.Sprintf(
+			"ClusterClass %q is being deleted and admits nobody. Choose another in spec.clusterClass", in.Class.Name)}
+	default:
+		return &obstacle{reason: v1alpha1.ReasonClassFull, message: fmt.Sprintf(
+			"all %d slots of ClusterClass %q are taken; the workspace gets the next free one that no older one waits for. Raise maxWorkspaces, or choose another class",
+			in.Class.Spec.MaxWorkspaces, in.Class.Name)}
+	}
 }
 
 func otherCluster(in Input) *obstacle {
@@ -151,8 +184,17 @@ func Owns(ws *v1alpha1.Workspace, object metav1.Object) bool {
 }
 
 func ownsCredentials(workspace string, object metav1.Object) bool {
-	return object.GetName() == names.Credentials(workspace) &&
-		object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
-		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == workspace &&
-		metav1.GetControllerOfNoCopy(object) == nil
+	if object.GetName() != names.Credentials(workspace) || metav1.GetControllerOfNoCopy(object) != nil {
+		return false
+	}
+	marked := object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
+		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == workspace
+	return marked || Legacy(object)
+}
+
+// Legacy says whether an operator that wrote by updates owns fields of the object.
+func Legacy(object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == v1alpha1.LegacyManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
+	})
 }

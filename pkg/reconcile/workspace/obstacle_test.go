@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -120,7 +121,7 @@ func TestWhatIsNoObstacle(t *testing.T) {
 		"the workspace is meant for this cluster":         cluster("jkt-1"),
 		"a cluster without a name, nothing stated":        settings(func(s *workspace.Settings) { s.ClusterName = "" }),
 		"a quantity of nothing":                           resources("0", "0"),
-		"an image by digest, though called latest":        image("app:latest@sha256:abc"),
+		"an image by digest, though called latest":        image("app:latest@sha256:" + strings.Repeat("a", 64)),
 		"an image without a version where that is let by": both(image("app"), settings(func(s *workspace.Settings) { s.AllowUnpinned = true })),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +249,7 @@ func TestAWorkspaceThatComesBackFromAnotherClusterStartsAgain(t *testing.T) {
 
 func refuseToWrite(t *testing.T, plan workspace.Plan) {
 	t.Helper()
-	if plan.Finalizer != workspace.FinalizerKeep || len(plan.Apply) > 0 || len(plan.Delete) > 0 {
+	if plan.Finalizer != reconcile.FinalizerKeep || len(plan.Apply) > 0 || len(plan.Delete) > 0 {
 		t.Errorf("the plan has finalizer %d, writes %q and deletes %v, want nothing", plan.Finalizer, writes(plan), plan.Delete)
 	}
 }

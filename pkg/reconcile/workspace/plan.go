@@ -4,7 +4,9 @@
 package workspace
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
@@ -14,24 +16,16 @@ import (
 // conflictRetry is how soon a taken name is looked at again: a stranger's events name no Workspace.
 const conflictRetry = 30 * time.Second
 
-// Finalizer is what a plan does with the Workspace's finalizer.
-type Finalizer int
-
-// What a plan does with the finalizer: nothing, add it before the first child, or remove it after the last write.
-const (
-	FinalizerKeep Finalizer = iota
-	FinalizerAdd
-	FinalizerRemove
-)
-
 // Plan is what to do about one Workspace, in the order of its fields. An empty plan is the steady state.
 type Plan struct {
 	// Finalizer is added before and removed after the writes below.
-	Finalizer Finalizer
+	Finalizer reconcile.Finalizer
 	// Apply are the children to write, in order.
 	Apply []reconcile.Write
 	// Delete are the children to delete, in order, after the writes.
 	Delete []reconcile.Reference
+	// Overridden says which fields of which children something else keeps rewriting. They are left as they are for a while.
+	Overridden []string
 	// Status is the whole new status.
 	Status v1alpha1.WorkspaceStatus
 	// After is when to look again without any event. Zero: never.
@@ -60,20 +54,20 @@ func Make(in Input) Plan {
 func (in Input) converge() Plan {
 	var p Plan
 	if !slices.Contains(in.Workspace.Finalizers, v1alpha1.WorkspaceFinalizer) {
-		p.Finalizer = FinalizerAdd
+		p.Finalizer = reconcile.FinalizerAdd
 	}
 	// The credentials come first: the Deployment refers to them.
-	apply(&p, in.Children.Credentials, in.credentials())
-	apply(&p, in.Children.ConfigMap, in.configMap())
-	apply(&p, in.Children.Service, in.service())
+	apply(&p, in.Now, in.Children.Credentials, in.credentials())
+	apply(&p, in.Now, in.Children.ConfigMap, in.configMap())
+	apply(&p, in.Now, in.Children.Service, in.service())
 	applyDeployment(&p, in)
 	if in.minimum() >= 2 {
-		apply(&p, in.Children.DisruptionBudget, in.disruptionBudget())
+		apply(&p, in.Now, in.Children.DisruptionBudget, in.disruptionBudget())
 	} else {
 		remove(&p, in.Workspace, "PodDisruptionBudget", in.Children.DisruptionBudget)
 	}
 	if in.autoscaled() {
-		apply(&p, in.Children.Autoscaler, in.autoscaler())
+		apply(&p, in.Now, in.Children.Autoscaler, in.autoscaler())
 	} else {
 		remove(&p, in.Workspace, "HorizontalPodAutoscaler", in.Children.Autoscaler)
 	}
@@ -85,7 +79,7 @@ func (in Input) terminate() Plan {
 	if !slices.Contains(in.Workspace.Finalizers, v1alpha1.WorkspaceFinalizer) {
 		return Plan{}
 	}
-	p := Plan{Finalizer: FinalizerRemove}
+	p := Plan{Finalizer: reconcile.FinalizerRemove}
 	in.retain(&p)
 	return p
 }
@@ -103,10 +97,19 @@ func (in Input) evict() Plan {
 	return p
 }
 
-// apply adds the write of a child that differs from what is wanted.
-func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, child reconcile.Child[T, C], config C) {
-	if child.Differs(config) {
+// apply adds the write of a child that differs from what is wanted, and returns it so that conditions can be added.
+func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, now time.Time, child reconcile.Child[T, C], config C) *reconcile.Write {
+	switch {
+	case !child.Differs(config):
+		return nil
+	case child.Overridden(config, now):
+		fields := strings.Join(reconcile.Differences(config, child.Ours), ", ")
+		p.Overridden = append(p.Overridden, fmt.Sprintf("%s %q: %s", *config.GetKind(), *config.GetName(), fields))
+		p.After = reconcile.OverriddenRetry
+		return nil
+	default:
 		p.Apply = append(p.Apply, child.Write(config))
+		return &p.Apply[len(p.Apply)-1]
 	}
 }
 

@@ -25,7 +25,7 @@ func counts(in workspace.Input) string {
 		if text = "replicas left alone"; d.Spec.Replicas != nil {
 			text = fmt.Sprintf("replicas %d", *d.Spec.Replicas)
 		}
-		if d.ResourceVersion != "" && !write.Create {
+		if write.ResourceVersion != "" {
 			text += " if nobody wrote meanwhile"
 		}
 	}

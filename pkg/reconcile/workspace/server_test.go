@@ -32,7 +32,7 @@ func settle(in *workspace.Input) {
 // quiet says what a plan would still do. Empty: nothing.
 func quiet(in workspace.Input, plan workspace.Plan) string {
 	switch {
-	case plan.Finalizer != workspace.FinalizerKeep:
+	case plan.Finalizer != reconcile.FinalizerKeep:
 		return fmt.Sprintf("finalizer %d", plan.Finalizer)
 	case len(plan.Apply) > 0:
 		return "apply " + asJSON(plan.Apply[0].Config)
@@ -50,16 +50,15 @@ func writes(plan workspace.Plan) []string {
 	var all []string
 	for _, write := range plan.Apply {
 		kind := *write.Config.GetKind()
-		metadata := fields(asJSON(write.Config))["metadata"].(map[string]any)
-		switch uid, version := metadata["uid"], metadata["resourceVersion"]; {
-		case write.Create && uid == nil && version == reconcile.CreateOnly:
+		switch {
+		case write.Create && write.UID == "" && write.ResourceVersion == "":
 			all = append(all, kind+" if the name is free")
-		case !write.Create && uid != nil && version == nil:
-			all = append(all, fmt.Sprintf("%s if %s", kind, uid))
-		case !write.Create && uid != nil:
-			all = append(all, fmt.Sprintf("%s if %s and %s", kind, uid, version))
+		case !write.Create && write.UID != "" && write.ResourceVersion == "":
+			all = append(all, fmt.Sprintf("%s if %s", kind, write.UID))
+		case !write.Create && write.UID != "":
+			all = append(all, fmt.Sprintf("%s if %s and %s", kind, write.UID, write.ResourceVersion))
 		default:
-			all = append(all, fmt.Sprintf("%s create=%v uid=%v resourceVersion=%v", kind, write.Create, uid, version))
+			all = append(all, fmt.Sprintf("%s create=%v uid=%v resourceVersion=%v", kind, write.Create, write.UID, write.ResourceVersion))
 		}
 	}
 	return all
@@ -69,9 +68,9 @@ func writes(plan workspace.Plan) []string {
 func execute(in *workspace.Input, plan workspace.Plan) {
 	in.Workspace = in.Workspace.DeepCopy()
 	switch plan.Finalizer {
-	case workspace.FinalizerAdd:
+	case reconcile.FinalizerAdd:
 		in.Workspace.Finalizers = append(in.Workspace.Finalizers, v1alpha1.WorkspaceFinalizer)
-	case workspace.FinalizerRemove:
+	case reconcile.FinalizerRemove:
 		in.Workspace.Finalizers = slices.DeleteFunc(in.Workspace.Finalizers, func(f string) bool { return f == v1alpha1.WorkspaceFinalizer })
 	}
 	c := &in.Children

@@ -6,6 +6,7 @@ package workspace
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -41,6 +42,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		status.FirstReadyTime = ptr.To(metav1.NewTime(in.Now).Rfc3339Copy())
 	}
 	status.Artifact = in.artifact()
+	status.AdmittedClass = in.Admitted
 	status.Phase = phase(v, status.FirstReadyTime != nil)
 
 	set := func(conditionType string, value metav1.ConditionStatus, reason, message string) {
@@ -52,7 +54,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 	if v.ready == metav1.ConditionUnknown {
 		set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v.reason, v.message)
 	} else {
-		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v.reason, "nothing is being rolled out")
+		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRolloutComplete, "nothing is being rolled out")
 	}
 	if status.Phase == v1alpha1.PhaseDegraded {
 		set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v.reason, v.message)
@@ -63,6 +65,20 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, v.reason, v.message)
 	} else {
 		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionStalled)
+	}
+	switch {
+	case in.Admitted == in.Workspace.Spec.ClusterClass:
+		set(v1alpha1.ConditionAdmitted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, "the workspace holds one of its class's slots")
+	case v.reason == v1alpha1.ReasonClassFull:
+		set(v1alpha1.ConditionAdmitted, metav1.ConditionFalse, v.reason, v.message)
+	default:
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionAdmitted)
+	}
+	if len(p.Overridden) > 0 {
+		set(v1alpha1.ConditionOverridden, metav1.ConditionTrue, v1alpha1.ReasonOverridden,
+			"a policy or webhook changes what the operator writes, which is not fought: "+strings.Join(p.Overridden, "; "))
+	} else {
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionOverridden)
 	}
 	bound := in.datastoresBound()
 	set(v1alpha1.ConditionDatastoresBound, bound.ready, bound.reason, bound.message)
@@ -207,4 +223,12 @@ func (in Input) autoscalingActive() *verdict {
 		return &verdict{metav1.ConditionFalse, c.Reason, "autoscaling does not work, the workspace keeps its replicas: " + c.Message, false}
 	}
 	return nil
+}
+
+// Why is the reason and message of a status, for people.
+func Why(status v1alpha1.WorkspaceStatus) string {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Reason + ": " + c.Message
+	}
+	return ""
 }

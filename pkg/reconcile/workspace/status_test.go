@@ -172,9 +172,9 @@ func TestAutoscalingActiveMirrorsTheAutoscaler(t *testing.T) {
 }
 
 func TestConditionsOfOthersAreKept(t *testing.T) {
-	admitted := metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: isTrue, Reason: "Admitted", LastTransitionTime: metav1.NewTime(start.Add(-time.Hour))}
-	in := given(object(func(ws *v1alpha1.Workspace) { ws.Status.Conditions = []metav1.Condition{admitted} }))
-	if got := conditionOf(workspace.Make(in).Status, v1alpha1.ConditionAdmitted); got != admitted {
-		t.Errorf("got %s, want it as it was: %s", asJSON(got), asJSON(admitted))
+	other := metav1.Condition{Type: "example.com/Billed", Status: isTrue, Reason: "Paid", LastTransitionTime: metav1.NewTime(start.Add(-time.Hour))}
+	in := given(object(func(ws *v1alpha1.Workspace) { ws.Status.Conditions = []metav1.Condition{other} }))
+	if got := conditionOf(workspace.Make(in).Status, other.Type); got != other {
+		t.Errorf("got %s, want it as it was: %s", asJSON(got), asJSON(other))
 	}
 }

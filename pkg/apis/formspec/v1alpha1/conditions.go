@@ -20,6 +20,8 @@ const (
 	ConditionAutoscalingActive = "AutoscalingActive"
 	// ConditionAdmitted on a Workspace is True once it holds one of its class's maxWorkspaces slots, which it keeps.
 	ConditionAdmitted = "Admitted"
+	// ConditionOverridden on a Workspace is True while a policy or webhook rewrites fields that the operator sets. Absent otherwise.
+	ConditionOverridden = "Overridden"
 	// ConditionValidated on a Datastore is True once its endpoint answered with the given credentials.
 	ConditionValidated = "Validated"
 	// ConditionDenied on a ResourceClaim or Datastore is True while nothing may be injected, with the reason.
@@ -36,7 +38,7 @@ const (
 	ReasonAvailable = "Available"
 	// ReasonRolloutInProgress: the Deployment is bringing up the pods of this generation.
 	ReasonRolloutInProgress = "RolloutInProgress"
-	// ReasonRolloutComplete: nothing is being rolled out.
+	// ReasonRolloutComplete of Progressing: nothing is being rolled out.
 	ReasonRolloutComplete = "RolloutComplete"
 	// ReasonMinimumUnavailable: fewer replicas are available than the class promises, though the rollout was complete before.
 	ReasonMinimumUnavailable = "MinimumReplicasUnavailable"
@@ -50,6 +52,8 @@ const (
 	ReasonWakeFailed = "WakeFailed"
 	// ReasonClusterClassNotFound: spec.clusterClass names no ClusterClass. Running pods keep the last applied settings.
 	ReasonClusterClassNotFound = "ClusterClassNotFound"
+	// ReasonAdmitted: the Workspace holds one of its class's slots.
+	ReasonAdmitted = "Admitted"
 	// ReasonClassFull: the class's maxWorkspaces slots are taken.
 	ReasonClassFull = "ClassFull"
 	// ReasonQuotaExceeded: a ResourceQuota of the namespace refuses the objects or the pods.
@@ -76,6 +80,8 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonUnpinnedImage: the image has no version, or the version "latest".
 	ReasonUnpinnedImage = "UnpinnedImage"
+	// ReasonOverridden: a policy or webhook rewrites fields that the operator sets; the message names them.
+	ReasonOverridden = "Overridden"
 	// ReasonInternalError: the operator itself failed on this object; its log has the details.
 	ReasonInternalError = "InternalError"
 	// ReasonNoneListed: the Workspace lists no datastore and no cache.
@@ -88,6 +94,10 @@ const (
 
 // The reasons of a ClusterClass's conditions. Source: contract §1.
 const (
+	// ReasonAccepted: workspaces can use the class.
+	ReasonAccepted = "Accepted"
+	// ReasonNotInUse: no Workspace names the class.
+	ReasonNotInUse = "NotInUse"
 	// ReasonInUse: Workspaces name the class; it is deleted after the last of them.
 	ReasonInUse = "InUse"
 	// ReasonUnenforcedFeatures: the class names features, an SLA or a storage kind that have no effect here.

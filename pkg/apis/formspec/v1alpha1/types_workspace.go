@@ -107,12 +107,12 @@ const (
 type WorkspaceResources struct {
 	// cpu of each replica, such as "2" or "500m". Empty: a request by class and no limit.
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self == '' || (isQuantity(self) && quantity(self).sign() >= 0)",message="must be a Kubernetes quantity that is not negative, such as 2 or 500m"
+	// +kubebuilder:validation:XValidation:rule="self == '' || (isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0)",message="must be a Kubernetes quantity that is not negative, such as 2 or 500m"
 	// +optional
 	CPU string `json:"cpu,omitempty"`
 	// memory of each replica, such as "4Gi" or "512Mi". Empty: a request and a limit by class.
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self == '' || (isQuantity(self) && quantity(self).sign() >= 0)",message="must be a Kubernetes quantity that is not negative, such as 4Gi or 512Mi"
+	// +kubebuilder:validation:XValidation:rule="self == '' || (isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0)",message="must be a Kubernetes quantity that is not negative, such as 4Gi or 512Mi"
 	// +optional
 	Memory string `json:"memory,omitempty"`
 }
@@ -144,7 +144,7 @@ type WorkspaceStatus struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive.
+	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, Overridden.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -155,6 +155,10 @@ type WorkspaceStatus struct {
 	// readyReplicas counts the pods that are ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	// admittedClass is the class whose slot the workspace holds. After a change of spec.clusterClass it is the old class until the new
+	// one admits the workspace. Empty: none.
+	// +optional
+	AdmittedClass string `json:"admittedClass,omitempty"`
 	// firstReadyTime is when the workspace was first Ready. Idleness is counted from here.
 	// +optional
 	FirstReadyTime *metav1.Time `json:"firstReadyTime,omitempty"`

@@ -32,12 +32,22 @@ const (
 	AnnotationIdle = "formspec.dev/idle"
 	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
 	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
+	// AnnotationClusterClass on a Deployment is the class whose slot it takes up, until it is gone.
+	AnnotationClusterClass = "formspec.dev/cluster-class"
 	// AnnotationWorkspaceName on a credentials Secret, which has no owner reference, is the full name of its Workspace.
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
 )
 
-// WorkspaceFinalizer lets the operator freeze and mark the credentials Secret before a Workspace goes.
-const WorkspaceFinalizer = "formspec.dev/workspace"
+// LegacyManager is the field manager of an operator for these kinds that wrote by updates. What it owns is taken over.
+const LegacyManager = "formspec-operator"
+
+// The finalizers.
+const (
+	// WorkspaceFinalizer lets the operator freeze and mark the credentials Secret before a Workspace goes.
+	WorkspaceFinalizer = "formspec.dev/workspace"
+	// ClusterClassFinalizer keeps a class from going while a Workspace names it.
+	ClusterClassFinalizer = "formspec.dev/in-use"
+)
 
 // The features that have an effect here. Source: contract §2.
 const (

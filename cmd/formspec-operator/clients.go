@@ -1,0 +1,110 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/formspec/formspec-operator/pkg/controllers/lead"
+	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
+	"github.com/formspec/formspec-operator/pkg/version"
+)
+
+// defaultNamespace is the operator's own namespace when it does not run in a pod.
+const defaultNamespace = "formspec-system"
+
+// serviceAccountNamespace is the file that tells a pod its namespace.
+const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// ownNamespace returns the namespace that file names, else defaultNamespace.
+func ownNamespace(file string) string {
+	content, err := os.ReadFile(file)
+	if namespace := strings.TrimSpace(string(content)); err == nil && namespace != "" {
+		return namespace
+	}
+	return defaultNamespace
+}
+
+// clients reach the API server over one pool of connections.
+type clients struct {
+	kube     kubernetes.Interface
+	formspec versioned.Interface
+}
+
+// newClients makes clients for config: built-in kinds go over protobuf, our own are JSON.
+func newClients(config *rest.Config) (clients, error) {
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return clients{}, fmt.Errorf("set up the transport: %w", err)
+	}
+	builtIn := rest.CopyConfig(config)
+	builtIn.ContentType = runtime.ContentTypeProtobuf
+	builtIn.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	kube, err := kubernetes.NewForConfigAndClient(builtIn, httpClient)
+	if err != nil {
+		return clients{}, fmt.Errorf("set up the client for built-in kinds: %w", err)
+	}
+	formspec, err := versioned.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return clients{}, fmt.Errorf("set up the client for our own kinds: %w", err)
+	}
+	return clients{kube: kube, formspec: formspec}, nil
+}
+
+// loadConfig returns the config of the cluster that o names. What it limits is shared by all clients made from it.
+func loadConfig(o *options) (*rest.Config, error) {
+	config, err := connection(o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("load the client config: %w", err)
+	}
+	config.UserAgent = "formspec-operator/" + version.Get().Version
+	config.QPS = o.kubeAPIQPS
+	if o.kubeAPIQPS > 0 {
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.kubeAPIQPS, o.kubeAPIBurst)
+	}
+	return config, nil
+}
+
+func connection(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if !errors.Is(err, rest.ErrNotInCluster) {
+			return config, err
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+}
+
+// fencedConfig is for the clients that write: they reach the API server only while this process leads.
+func fencedConfig(config *rest.Config, fence *lead.Fence) *rest.Config {
+	fenced := rest.CopyConfig(config)
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second} // as client-go's own
+	fenced.Dial = fence.WrapDial(dialer.DialContext)
+	fenced.Wrap(fence.WrapTransport)
+	return fenced
+}
+
+// electionConfig is for the client that renews the lease. It waits for no rate limit, and speaks HTTP/1.1: a connection that has gone
+// dead is then given up with the request that met it, while HTTP/2 would send the next renewals down the same one and lose the lease.
+func electionConfig(config *rest.Config, timing lead.Timing) *rest.Config {
+	election := rest.CopyConfig(config)
+	election.QPS = -1
+	election.RateLimiter = nil
+	election.Timeout = max(time.Second, timing.RenewDeadline/2) // leaves time for a second try
+	election.NextProtos = []string{"http/1.1"}
+	return election
+}

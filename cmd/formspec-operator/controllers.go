@@ -1,0 +1,144 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics"
+	"k8s.io/utils/clock"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers"
+	"github.com/formspec/formspec-operator/pkg/controllers/admission"
+	"github.com/formspec/formspec-operator/pkg/controllers/clusterclass"
+	"github.com/formspec/formspec-operator/pkg/controllers/trim"
+	"github.com/formspec/formspec-operator/pkg/controllers/worker"
+	"github.com/formspec/formspec-operator/pkg/controllers/workspace"
+	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/scheme"
+	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
+	formspecv1alpha1 "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
+)
+
+// newControllers returns every controller of the operator, in the order in which they are started. No informer has been started
+// yet: a controller asks its scope for the informers that it needs and adds its handlers here.
+func newControllers(ctx context.Context, d *dependencies) ([]controllers.Controller, error) {
+	var list []controllers.Controller
+	reconcileMetrics, err := worker.NewMetrics(d.metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register the reconcile metrics: %w", err)
+	}
+	var workspaceInformers []formspecv1alpha1.TypedWorkspaceInformer
+	for _, s := range d.scopes {
+		workspaceInformers = append(workspaceInformers, s.formspec.Formspec().V1alpha1().Workspaces())
+	}
+	classes, err := clusterclass.New(ctx, clusterclass.Config{
+		FormSpec:       d.write.formspec,
+		ClusterClasses: d.cluster.Formspec().V1alpha1().ClusterClasses(),
+		Workspaces:     workspaceInformers,
+		Ledger:         d.ledger,
+		Recorder:       d.events.NewRecorder(scheme.Scheme, clusterclass.Name),
+		Clock:          clock.RealClock{},
+		Metrics:        reconcileMetrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, classes)
+	for _, s := range d.scopes {
+		workspaces, err := workspace.New(ctx, workspace.Config{
+			Scope:             s.namespace,
+			Client:            d.write.kube,
+			FormSpec:          d.write.formspec,
+			Workspaces:        s.formspec.Formspec().V1alpha1().Workspaces(),
+			ClusterClasses:    d.cluster.Formspec().V1alpha1().ClusterClasses(),
+			Deployments:       s.children.Apps().V1().Deployments(),
+			Services:          s.children.Core().V1().Services(),
+			ConfigMaps:        s.children.Core().V1().ConfigMaps(),
+			Secrets:           s.children.Core().V1().Secrets(),
+			Pods:              s.children.Core().V1().Pods(),
+			Autoscalers:       s.children.Autoscaling().V2().HorizontalPodAutoscalers(),
+			DisruptionBudgets: s.children.Policy().V1().PodDisruptionBudgets(),
+			Ledger:            d.ledger,
+			Recorder:          d.events.NewRecorder(scheme.Scheme, workspace.Name),
+			Clock:             clock.RealClock{},
+			Metrics:           reconcileMetrics,
+			Settings:          d.options.workspaceSettings(),
+		})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, workspaces)
+	}
+	return list, controllers.CheckNames(list)
+}
+
+// dependencies is what controllers are built from.
+type dependencies struct {
+	options *options
+	// write reaches the API server only while this process leads.
+	write clients
+	// cluster has the informers of cluster-scoped kinds.
+	cluster formspecinformers.SharedInformerFactory
+	scopes  []scope
+	// ledger gives out the slots of ClusterClasses.
+	ledger *admission.Ledger
+	// events records events, once this process leads.
+	events events.EventBroadcaster
+	// metrics is served next to the metrics of the libraries.
+	metrics metrics.KubeRegistry
+}
+
+// scope is what one set of controllers reads from: all namespaces, or one of those that the operator is limited to.
+type scope struct {
+	namespace string // empty: all
+	formspec  formspecinformers.SharedInformerFactory
+	children  kubeinformers.SharedInformerFactory // objects that carry our managed-by label only
+}
+
+func newScopes(read clients, namespaces []string) []scope {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	selector := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}).String()
+	scopes := make([]scope, 0, len(namespaces))
+	for _, namespace := range namespaces {
+		scopes = append(scopes, scope{
+			namespace: namespace,
+			formspec: formspecinformers.NewSharedInformerFactoryWithOptions(read.formspec, 0,
+				formspecinformers.WithNamespace(namespace),
+				formspecinformers.WithTransform(trim.Own)),
+			children: kubeinformers.NewSharedInformerFactoryWithOptions(read.kube, 0,
+				kubeinformers.WithNamespace(namespace),
+				kubeinformers.WithTransform(trim.Children(workspace.Name)),
+				kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector })),
+		})
+	}
+	return scopes
+}
+
+func newClusterInformers(read clients) formspecinformers.SharedInformerFactory {
+	return formspecinformers.NewSharedInformerFactoryWithOptions(read.formspec, 0, formspecinformers.WithTransform(trim.Own))
+}
+
+// factory is what all generated informer factories have in common.
+type factory interface {
+	StartWithContext(ctx context.Context)
+	WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult
+	Shutdown()
+}
+
+func (d *dependencies) factories() []factory {
+	list := []factory{d.cluster}
+	for _, s := range d.scopes {
+		list = append(list, s.formspec, s.children)
+	}
+	return list
+}

@@ -1,0 +1,201 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/formspec/formspec-operator/pkg/controllers/lead"
+	"github.com/formspec/formspec-operator/pkg/reconcile/image"
+	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
+)
+
+// defaultResourceImage is the generic image that all apps run in.
+const defaultResourceImage = "formahub/formspec-resource:1.4.2"
+
+// options are the flags of run. A value that is complete and valid comes from newOptions, addFlags, complete and validate.
+type options struct {
+	kubeconfig   string
+	kubeAPIQPS   float32
+	kubeAPIBurst int
+
+	controlClusterURL          string
+	workspaceControlClusterURL string
+	clusterName                string
+
+	leaderElect          bool
+	leaderElectTiming    lead.Timing
+	leaderElectNamespace string
+
+	metricsBindAddress string
+	metricsSecure      bool
+	metricsCertFile    string
+	metricsKeyFile     string
+	healthBindAddress  string
+
+	workspaceConcurrency int
+	namespaces           []string // empty: all
+	resourceImage        string
+	idleAfter            time.Duration
+	shutdownTimeout      time.Duration
+	dev                  bool
+}
+
+func newOptions() *options {
+	return &options{
+		kubeAPIQPS:           -1,
+		leaderElectTiming:    lead.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
+		metricsBindAddress:   ":8443",
+		metricsSecure:        true,
+		healthBindAddress:    ":8081",
+		workspaceConcurrency: 10,
+		resourceImage:        defaultResourceImage,
+		idleAfter:            5 * time.Minute,
+		shutdownTimeout:      30 * time.Second,
+	}
+}
+
+func (o *options) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "Path of a kubeconfig. Empty: the cluster this runs in, else $KUBECONFIG, else ~/.kube/config.")
+	fs.Float32Var(&o.kubeAPIQPS, "kube-api-qps", o.kubeAPIQPS, "Requests per second to the API server. Zero or less: no limit here, the API server's own priority and fairness decides.")
+	fs.IntVar(&o.kubeAPIBurst, "kube-api-burst", o.kubeAPIBurst, "Requests that may exceed --kube-api-qps for a moment. Zero: twice that rate.")
+
+	fs.StringVar(&o.controlClusterURL, "control-cluster-url", o.controlClusterURL, "URL of the Control Cluster that this operator reports to. Empty: it reports to none.")
+	fs.StringVar(&o.workspaceControlClusterURL, "workspace-control-cluster-url", o.workspaceControlClusterURL, "URL of the Control Cluster that workspaces are given. Empty: that of --control-cluster-url.")
+	fs.StringVar(&o.clusterName, "cluster-name", o.clusterName, "Name of this cluster at the Control Cluster. Required together with its URL.")
+
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "Act only while holding a lease, so that several replicas can run.")
+	fs.DurationVar(&o.leaderElectTiming.LeaseDuration, "leader-elect-lease-duration", o.leaderElectTiming.LeaseDuration, "How long a standby waits after the last renewal that it saw before it takes the lease.")
+	fs.DurationVar(&o.leaderElectTiming.RenewDeadline, "leader-elect-renew-deadline", o.leaderElectTiming.RenewDeadline, "How long the leader tries to renew before it stops.")
+	fs.DurationVar(&o.leaderElectTiming.RetryPeriod, "leader-elect-retry-period", o.leaderElectTiming.RetryPeriod, "Time between two tries to acquire or renew the lease.")
+	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", o.leaderElectNamespace, "Namespace of the lease. Empty: the namespace of this pod, else "+defaultNamespace+".")
+
+	fs.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress, "Address that serves /metrics. 0: none.")
+	fs.BoolVar(&o.metricsSecure, "metrics-secure", o.metricsSecure, "Serve /metrics over HTTPS.")
+	fs.StringVar(&o.metricsCertFile, "metrics-cert-file", o.metricsCertFile, "Certificate for /metrics, read again when it changes. Empty: a self-signed one, made at each start.")
+	fs.StringVar(&o.metricsKeyFile, "metrics-key-file", o.metricsKeyFile, "Private key of --metrics-cert-file.")
+	fs.StringVar(&o.healthBindAddress, "health-probe-bind-address", o.healthBindAddress, "Address that serves /healthz and /readyz. 0: none.")
+
+	fs.IntVar(&o.workspaceConcurrency, "workspace-concurrency", o.workspaceConcurrency, "Number of workspaces that are worked on at the same time.")
+	fs.StringSliceVar(&o.namespaces, "namespace", o.namespaces, "Comma-separated namespaces to work in. Empty: all.")
+	fs.StringVar(&o.resourceImage, "resource-image", o.resourceImage, "Image of the workspaces' pods: a tag other than latest, or a digest.")
+	fs.DurationVar(&o.idleAfter, "idle-after", o.idleAfter, "Time without traffic after which a workspace that may scale to zero sleeps.")
+	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", o.shutdownTimeout, "How long started work may take to finish after a signal.")
+	fs.BoolVar(&o.dev, "dev", o.dev, "Allow what is insecure and meant for development: http:// URLs and a resource image that is not pinned.")
+}
+
+// insecure names the options that are on and make the operator insecure.
+func (o *options) insecure() []string {
+	var names []string
+	if o.dev {
+		names = append(names, "dev")
+	}
+	return names
+}
+
+// complete fills in what other flags and the surroundings decide.
+func (o *options) complete(ownNamespace string) {
+	if o.kubeAPIQPS <= 0 {
+		o.kubeAPIQPS = -1
+	}
+	if o.kubeAPIBurst == 0 {
+		o.kubeAPIBurst = max(1, int(2*o.kubeAPIQPS))
+	}
+	o.workspaceControlClusterURL = cmp.Or(o.workspaceControlClusterURL, o.controlClusterURL)
+	o.leaderElectNamespace = cmp.Or(o.leaderElectNamespace, ownNamespace)
+	namespaces := sets.New[string]()
+	for _, namespace := range o.namespaces {
+		if namespace = strings.TrimSpace(namespace); namespace != "" {
+			namespaces.Insert(namespace)
+		}
+	}
+	o.namespaces = sets.List(namespaces)
+}
+
+// validate returns every mistake at once, each with the flag to change.
+func (o *options) validate() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if o.kubeAPIBurst < 0 {
+		refuse("--kube-api-burst: must not be negative, is %d", o.kubeAPIBurst)
+	}
+	if err := o.checkURL(o.controlClusterURL); err != nil {
+		refuse("--control-cluster-url: %w", err)
+	}
+	if o.workspaceControlClusterURL != o.controlClusterURL { // else it is named above
+		if err := o.checkURL(o.workspaceControlClusterURL); err != nil {
+			refuse("--workspace-control-cluster-url: %w", err)
+		}
+	}
+	if o.clusterName == "" && (o.controlClusterURL != "" || o.workspaceControlClusterURL != "") {
+		refuse("--cluster-name: required together with a Control Cluster URL")
+	}
+	if o.leaderElect {
+		if err := o.leaderElectTiming.Validate(); err != nil {
+			refuse("--leader-elect-*: %w", err)
+		}
+	}
+	if (o.metricsCertFile == "") != (o.metricsKeyFile == "") {
+		refuse("--metrics-cert-file and --metrics-key-file: each needs the other")
+	}
+	if o.metricsCertFile != "" && !o.metricsSecure {
+		refuse("--metrics-cert-file: has no use with --metrics-secure=false")
+	}
+	if o.workspaceConcurrency < 1 {
+		refuse("--workspace-concurrency: must be at least 1, is %d", o.workspaceConcurrency)
+	}
+	for _, namespace := range o.namespaces {
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			refuse("--namespace: %q is no name of a namespace: %s", namespace, strings.Join(problems, ", "))
+		}
+	}
+	if !o.dev && !image.Pinned(o.resourceImage) {
+		refuse("--resource-image: %q is not pinned: give it a tag other than latest or a digest, or set --dev", o.resourceImage)
+	}
+	if o.idleAfter <= 0 {
+		refuse("--idle-after: must be positive, is %s", o.idleAfter)
+	}
+	if o.shutdownTimeout <= 0 {
+		refuse("--shutdown-timeout: must be positive, is %s", o.shutdownTimeout)
+	}
+	return errors.Join(errs...)
+}
+
+func (o *options) checkURL(value string) error {
+	if value == "" {
+		return nil
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil:
+		return fmt.Errorf("parse: %w", err)
+	case u.Scheme != "https" && u.Scheme != "http", u.Host == "":
+		return fmt.Errorf("%q must be an https:// URL with a host", value)
+	case u.User != nil:
+		return errors.New("must not contain credentials")
+	case u.Scheme == "http" && !o.dev:
+		return fmt.Errorf("%q is not encrypted: use https://, or set --dev", value)
+	}
+	return nil
+}
+
+// workspaceSettings are the flags that shape the children of Workspaces.
+func (o *options) workspaceSettings() workspace.Settings {
+	return workspace.Settings{
+		ClusterName:   o.clusterName,
+		ControlURL:    o.workspaceControlClusterURL,
+		Image:         o.resourceImage,
+		AllowUnpinned: o.dev,
+	}
+}

@@ -1,0 +1,65 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+)
+
+// The exit codes of the process.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2 // the command line is wrong: trying again does not help
+)
+
+// usageError is a mistake in the flags that only a check of several together, or of their values, could find.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// execute runs the subcommand that args name, and returns the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	defer klog.Flush()
+	parsed := false
+	root := newRootCommand()
+	root.PersistentPreRun = func(*cobra.Command, []string) { parsed = true }
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case !parsed, errors.As(err, &usage):
+		fmt.Fprintf(stderr, "%s: %v\nSee %s --help.\n", root.Name(), err, cmd.CommandPath())
+		return exitUsage
+	default:
+		klog.FromContext(ctx).Error(err, "Exiting", "command", cmd.Name())
+		return exitError
+	}
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:               "formspec-operator",
+		Short:             "Runs FormSpec workspaces on a Kubernetes cluster",
+		SilenceErrors:     true, // execute prints them
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.AddCommand(
+		newRunCommand(),
+		newRenderCommand(),
+		newVersionCommand(),
+	)
+	return root
+}

@@ -1,0 +1,230 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/formspec/formspec-operator/pkg/controllers"
+	"github.com/formspec/formspec-operator/pkg/controllers/admission"
+	"github.com/formspec/formspec-operator/pkg/controllers/lead"
+	"github.com/formspec/formspec-operator/pkg/version"
+)
+
+// leaseName names the lease of all replicas of the operator in a namespace.
+const leaseName = "formspec-operator"
+
+func newRunCommand() *cobra.Command {
+	o, logging := newOptions(), newLoggingOptions()
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Runs the operator until it gets a signal",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.complete(ownNamespace(serviceAccountNamespace))
+			if err := errors.Join(o.validate(), logging.apply()); err != nil {
+				return usageError{err}
+			}
+			return run(cmd.Context(), o)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	logging.addFlags(cmd.Flags())
+	return cmd
+}
+
+func run(ctx context.Context, o *options) error {
+	logger := klog.FromContext(ctx)
+	v := version.Get()
+	logger.Info("Starting", "version", v.Version, "commit", v.Commit, "go", v.GoVersion)
+	for _, name := range o.insecure() {
+		logger.Info("WARNING: an insecure option is on, do not use it in production", "option", "--"+name)
+	}
+	config, err := loadConfig(o)
+	if err != nil {
+		return err
+	}
+	op, err := newOperator(ctx, config, o)
+	if err != nil {
+		return err
+	}
+	return op.run(ctx)
+}
+
+// operator is everything that one process runs. It is built whole before any part of it starts.
+type operator struct {
+	options     *options
+	deps        *dependencies
+	controllers []controllers.Controller
+	election    lead.Config
+	health      *server
+	metrics     *server
+	synced      atomic.Bool // the caches are warm
+}
+
+func newOperator(ctx context.Context, config *rest.Config, o *options) (op *operator, err error) {
+	op = &operator{options: o}
+	defer func() {
+		if err != nil {
+			op.stopServers()
+		}
+	}()
+	fence := lead.NewFence(clock.RealClock{})
+	read, err := newClients(config)
+	if err != nil {
+		return nil, err
+	}
+	write, err := newClients(fencedConfig(config, fence))
+	if err != nil {
+		return nil, err
+	}
+	registry, err := newRegistry(o)
+	if err != nil {
+		return nil, err
+	}
+	op.deps = &dependencies{
+		options: o,
+		write:   write,
+		cluster: newClusterInformers(read),
+		scopes:  newScopes(read, o.namespaces),
+		ledger:  admission.NewLedger(),
+		events:  events.NewBroadcaster(eventSink{&events.EventSinkImpl{Interface: write.kube.EventsV1()}}),
+		metrics: registry,
+	}
+	if op.controllers, err = newControllers(ctx, op.deps); err != nil {
+		return nil, fmt.Errorf("build the controllers: %w", err)
+	}
+	op.election = lead.Config{Name: leaseName, Timing: o.leaderElectTiming, Fence: fence}
+	if o.leaderElect {
+		if op.election.Lock, err = newLock(config, o); err != nil {
+			return nil, err
+		}
+	}
+	if op.health, err = newServer(o.healthBindAddress, healthHandler(op.ready), nil); err != nil {
+		return nil, fmt.Errorf("serve probes: %w", err)
+	}
+	if op.metrics, err = newMetricsServer(o, op.deps); err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	return op, nil
+}
+
+// run starts the operator and returns once it has drained, or at once when the lease is lost.
+func (op *operator) run(signalled context.Context) error {
+	ctx, fail := context.WithCancelCause(signalled)
+	defer fail(nil)
+	ended := func() error {
+		if signalled.Err() != nil {
+			return nil
+		}
+		return context.Cause(ctx)
+	}
+	defer op.stopServers()
+	op.health.start(fail)
+	op.metrics.start(fail)
+
+	// The caches stay live while the work drains. They fill before the election, so that a standby is warm.
+	informerCtx, stopInformers := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopInformers()
+	for _, f := range op.deps.factories() {
+		f.StartWithContext(informerCtx)
+	}
+	for _, f := range op.deps.factories() {
+		if f.WaitForCacheSyncWithContext(ctx).Err != nil {
+			return ended()
+		}
+	}
+	op.synced.Store(true)
+	klog.FromContext(ctx).Info("Caches have synced")
+
+	if err := lead.Run(ctx, op.election, op.lead); err != nil {
+		return err
+	}
+	return ended()
+}
+
+// lead works while this process leads.
+func (op *operator) lead(ctx context.Context) error {
+	// Events of the last syncs are still sent while the work drains.
+	if err := op.deps.events.StartRecordingToSinkWithContext(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("start recording events: %w", err)
+	}
+	defer op.deps.events.Shutdown()
+	if err := op.readHolders(ctx); err != nil {
+		return err
+	}
+	return controllers.Run(ctx, op.controllers, op.options.workspaceConcurrency, op.options.shutdownTimeout)
+}
+
+// readHolders tells the ledger who holds a slot: the caches may not show yet what the last leader did, and a slot that is given out
+// twice cannot be taken back. It tries until it succeeds or ctx ends.
+func (op *operator) readHolders(ctx context.Context) error {
+	read := func(ctx context.Context) (bool, error) {
+		for _, s := range op.deps.scopes {
+			if err := op.deps.ledger.ReadHolders(ctx, op.deps.write.kube, op.deps.write.formspec, s.namespace); err != nil {
+				klog.FromContext(ctx).Error(err, "Cannot read who holds the slots of ClusterClasses, trying again")
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	return wait.PollUntilContextCancel(ctx, time.Second, true, read)
+}
+
+// ready returns nil as soon as the caches have synced, whether this process leads or stands by.
+func (op *operator) ready() error {
+	if !op.synced.Load() {
+		return errors.New("the caches have not synced yet")
+	}
+	return nil
+}
+
+func (op *operator) stopServers() {
+	op.health.stop()
+	op.metrics.stop()
+}
+
+func newMetricsServer(o *options, deps *dependencies) (*server, error) {
+	if !o.metricsSecure {
+		return newServer(o.metricsBindAddress, metricsHandler(deps.metrics), nil)
+	}
+	secure, err := servingTLS(o.metricsCertFile, o.metricsKeyFile, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return newServer(o.metricsBindAddress, metricsHandler(deps.metrics), secure)
+}
+
+// newLock returns the lease that replicas compete for. A process is a new candidate each time that it starts.
+func newLock(config *rest.Config, o *options) (resourcelock.Interface, error) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("read the host name: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(electionConfig(config, o.leaderElectTiming))
+	if err != nil {
+		return nil, fmt.Errorf("set up the client for the lease: %w", err)
+	}
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, o.leaderElectNamespace, leaseName,
+		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return nil, fmt.Errorf("set up the lease: %w", err)
+	}
+	return lock, nil
+}

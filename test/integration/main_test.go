@@ -1,0 +1,43 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// shared is what all tests use. Nil under -short.
+var shared *environment
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run())
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	env, err := setUp(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "set up the integration tests:", err)
+		_ = env.tearDown()
+		return 1
+	}
+	shared = env
+	code := m.Run()
+	if err := env.tearDown(); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL:", err)
+		code = 1
+	}
+	return code
+}
