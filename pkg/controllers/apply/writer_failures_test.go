@@ -31,8 +31,8 @@ func TestApplyReturnsTheNewVersion(t *testing.T) {
 	})
 	writer := apply.Writer{Client: client, Manager: "formspec-test"}
 	got, err := writer.Apply(t.Context(), create(corev1ac.ConfigMap("shop", "bank")), ours)
-	if err != nil || got != "42" {
-		t.Errorf("version %q, error %v; want 42", got, err)
+	if err != nil || got.ResourceVersion != "42" {
+		t.Errorf("result %+v, error %v; want version 42", got, err)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestApplyChangesTheVeryObjectThatWasMeant(t *testing.T) {
 			client := server(row.there...)
 			before := stored(t, client, "configmaps")
 			writer := apply.Writer{Client: client, Manager: "formspec-test"}
-			_, err := writer.Apply(t.Context(), reconcile.Write{Config: corev1ac.ConfigMap("shop", "bank").WithUID("ours").WithData(map[string]string{"a": "b"})}, ours)
+			_, err := writer.Apply(t.Context(), reconcile.Write{UID: "ours", Config: corev1ac.ConfigMap("shop", "bank").WithData(map[string]string{"a": "b"})}, ours)
 			if apierrors.IsConflict(err) != row.conflict || (err != nil) != row.conflict {
 				t.Errorf("error %v, want a conflict: %v", err, row.conflict)
 			}

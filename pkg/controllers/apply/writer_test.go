@@ -69,22 +69,7 @@ func existing(uid types.UID) metav1.ObjectMeta {
 
 // create is the write of a child that the cache does not have.
 func create(config reconcile.Config) reconcile.Write {
-	switch c := config.(type) {
-	case *corev1ac.SecretApplyConfiguration:
-		return reconcile.Write{Create: true, Config: c.WithResourceVersion(reconcile.CreateOnly)}
-	case *corev1ac.ConfigMapApplyConfiguration:
-		return reconcile.Write{Create: true, Config: c.WithResourceVersion(reconcile.CreateOnly)}
-	case *corev1ac.ServiceApplyConfiguration:
-		return reconcile.Write{Create: true, Config: c.WithResourceVersion(reconcile.CreateOnly)}
-	case *appsv1ac.DeploymentApplyConfiguration:
-		return reconcile.Write{Create: true, Config: c.WithResourceVersion(reconcile.CreateOnly)}
-	case *policyv1ac.PodDisruptionBudgetApplyConfiguration:
-		return reconcile.Write{Create: true, Config: c.WithResourceVersion(reconcile.CreateOnly)}
-	case *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration:
-		return reconcile.Write{Create: true, Config: c.WithResourceVersion(reconcile.CreateOnly)}
-	default:
-		panic(fmt.Sprintf("no kind %T", config))
-	}
+	return reconcile.Write{Config: config, Create: true}
 }
 
 // server is a fake clientset with two rules of the API server that the fake one lacks: an apply with a resourceVersion or a UID is
