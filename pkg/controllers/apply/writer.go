@@ -123,7 +123,8 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 	if !write.Adopt {
 		written, err = api.Apply(ctx, conditional(config, write), options)
 	}
-	if write.Adopt || (write.Create && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err))) {
+	adopting := write.Adopt || (write.Create && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)))
+	if adopting {
 		if write, err = adopt(ctx, w.Manager, api, kind, ns, name, owns); err != nil {
 			return Result{}, err
 		}
@@ -136,6 +137,9 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 	got, err := extract(written, w.Manager)
 	if err != nil {
 		return result, fmt.Errorf("read our fields of %s %s/%s: %w", kind, ns, name, err)
+	}
+	if adopting {
+		got = got.WithResourceVersion("") // as it was sent
 	}
 	if !equality.Semantic.DeepEqual(conditional(got, write), config) {
 		result.Rewritten = got
