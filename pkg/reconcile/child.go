@@ -4,12 +4,15 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
 // Config is the generated apply configuration of any kind of child.
@@ -69,6 +72,13 @@ func (c Child[T, C]) Differs(want C) bool {
 func (c Child[T, C]) Overridden(want C, now time.Time) bool {
 	r := c.Rewritten
 	return r != nil && now.Sub(r.At) < OverriddenRetry && r.Asked == Fingerprint(want) && r.Got == Fingerprint(c.Ours)
+}
+
+// Legacy says whether an operator that wrote by updates owns fields of the object.
+func Legacy(object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == v1alpha1.LegacyManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
+	})
 }
 
 // OverriddenRetry is how long a child that something rewrites is left as it is.

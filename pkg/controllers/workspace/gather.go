@@ -84,6 +84,6 @@ func child[T reconcile.Object, C reconcile.TypedConfig[C]](c *Controller, key ca
 		return found, fmt.Errorf("read our fields of %s: %w", name, err)
 	}
 	return reconcile.Child[T, C]{
-		Live: live, Ours: ours, Legacy: workspace.Legacy(live), Rewritten: c.memory.Rewritten(key, ptr.Deref(ours.GetKind(), "")),
+		Live: live, Ours: ours, Legacy: reconcile.Legacy(live), Rewritten: c.memory.Rewritten(key, ptr.Deref(ours.GetKind(), "")),
 	}, nil
 }

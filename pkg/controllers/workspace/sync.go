@@ -5,11 +5,9 @@ package workspace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,9 +23,6 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
-
-// refusalRetry is how soon a refused write is tried again: nobody tells us that a quota was raised or a policy removed.
-const refusalRetry = 30 * time.Second
 
 // sync brings one Workspace to what it should be.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
@@ -45,11 +40,11 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	plan := workspace.Make(*in)
 	version, refused := c.execute(ctx, key, in, plan)
 	after := plan.After
-	switch in.Refusal = refusal(refused); {
+	switch in.Refusal = apply.Refusal(refused); {
 	case version == gone:
 		return 0, nil
 	case in.Refusal != nil:
-		plan.Status, after = workspace.Status(*in, plan), refusalRetry
+		plan.Status, after = workspace.Status(*in, plan), apply.RefusalRetry
 		refused = worker.Terminal(refused)
 	case refused != nil:
 		return 0, refused // a fault that passes says nothing about the Workspace
@@ -189,20 +184,5 @@ func (c *Controller) crashed(ctx context.Context, key cache.ObjectName) {
 	status.Conditions = condition.InternalError(status.Conditions, ws.Generation, c.clock.Now())
 	if err := c.updateStatus(ctx, key, ws, ws.ResourceVersion, status); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot show the panic", "workspace", key)
-	}
-}
-
-// refusal is what a failed write says about the Workspace. Nil: nothing, it is a fault that passes.
-func refusal(err error) *workspace.Refusal {
-	var taken *apply.NameTakenError
-	switch {
-	case errors.As(err, &taken):
-		return &workspace.Refusal{Reason: v1alpha1.ReasonNameConflict, Stalled: true, Message: workspace.NameConflict(taken.Kind, taken.Name)}
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		return ptr.To(workspace.RefusedWrite("a write", err.Error()))
-	default:
-		return nil
 	}
 }

@@ -5,7 +5,6 @@ package workspace
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/image"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
@@ -173,16 +173,11 @@ func nameTaken(in Input) *obstacle {
 		{"HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},
 	} {
 		if child.exists && !Owns(in.Workspace, child.object) {
-			return &obstacle{reason: v1alpha1.ReasonNameConflict, stalled: true, after: conflictRetry,
-				message: NameConflict(child.kind, child.object.GetName())}
+			taken := reconcile.NameConflict(child.kind, child.object.GetName())
+			return &obstacle{reason: taken.Reason, message: taken.Message, stalled: taken.Stalled, after: conflictRetry}
 		}
 	}
 	return nil
-}
-
-// NameConflict is the message about a foreign object that has the name of a child.
-func NameConflict(kind, name string) string {
-	return fmt.Sprintf("%s %q exists and does not belong to this workspace; it is left alone. Remove or rename it", kind, name)
 }
 
 // Owns says whether an object is the Workspace's own: by the UID of its controller or, for the credentials Secret, which has no owner,
@@ -200,12 +195,5 @@ func ownsCredentials(workspace string, object metav1.Object) bool {
 	}
 	marked := object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
 		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == workspace
-	return marked || Legacy(object)
-}
-
-// Legacy says whether an operator that wrote by updates owns fields of the object.
-func Legacy(object metav1.Object) bool {
-	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == v1alpha1.LegacyManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
-	})
+	return marked || reconcile.Legacy(object)
 }

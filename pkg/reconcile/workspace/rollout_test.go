@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -203,7 +204,7 @@ func TestReady(t *testing.T) {
 			[]option{running, scaleToZero, idle}, isTrue, v1alpha1.ReasonAsleep, "", v1alpha1.PhaseSleeping,
 		},
 		"a write was refused": {
-			[]option{running, refused(workspace.RefusedWrite("a write", "exceeded quota: q"))}, isFalse, v1alpha1.ReasonQuotaExceeded, "a write is refused. Raise", v1alpha1.PhaseDegraded,
+			[]option{running, refused(reconcile.Refused("a write", "exceeded quota: q"))}, isFalse, v1alpha1.ReasonQuotaExceeded, "a write is refused. Raise", v1alpha1.PhaseDegraded,
 		},
 		"deleted": {
 			[]option{running, deleted}, isFalse, v1alpha1.ReasonTerminating, "", v1alpha1.PhaseTerminating,
@@ -226,7 +227,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-func refused(r workspace.Refusal) option {
+func refused(r reconcile.Refusal) option {
 	return func(in *workspace.Input) { in.Refusal = &r }
 }
 

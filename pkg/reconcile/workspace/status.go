@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 )
 
@@ -152,7 +153,7 @@ func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
 			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false}
 	}
 	if refused := deploymentCondition(d, appsv1.DeploymentReplicaFailure); refused != nil && refused.Status == corev1.ConditionTrue {
-		r := RefusedPods(refused.Message)
+		r := reconcile.Refused("the pods are refused", refused.Message)
 		return verdict{metav1.ConditionFalse, r.Reason, r.Message, r.Stalled}
 	}
 	if t := in.trouble(); t != nil {
