@@ -8,7 +8,8 @@
 #                             "make demo-down".
 #   ONESHOT=1 make demo       the same on a cluster of its own, which goes at the end; status 0 only if the Workspace
 #                             became Ready with its pods where they belong.
-#   CONTEXT=name make demo    on the cluster of that kubectl context, with samples/quickstart.yaml.
+#   CONTEXT=name make demo    on the cluster of that kubectl context, with samples/quickstart.yaml. The sample goes with
+#                             "make demo-down" (or at once with ONESHOT=1), the installed manifests stay.
 #
 # The operator runs as a process of this machine in every case, with the service account and so with the rights that
 # manifests/ give it. TIMEOUT (120s) is how long the Workspace may take.
@@ -66,18 +67,25 @@ start_cluster() {
   kubectl get nodes -L formspec.dev/environment,formspec.dev/region,formspec.dev/tier,formspec.dev/capacity
 }
 
+# spare refuses a cluster where the demo would be in somebody's way.
+spare() {
+  local running
+  running=$(kubectl get deployment formspec-operator -n "$system" --ignore-not-found -o 'jsonpath={.spec.replicas}')
+  if [[ ${running:-0} != 0 ]]; then
+    die "Context $context has an operator (deployment formspec-operator, $running replicas), against which the demo would work."
+  fi
+  if [[ ! -e $state/sample && -n $(kubectl get -f "$sample" --ignore-not-found -o name 2>/dev/null) ]]; then
+    die "Context $context has objects of $sample already, and the demo would delete them at its end."
+  fi
+}
+
 # install applies the manifests. The operator's own pods cannot run here: simulated nodes run nothing, and another
 # cluster may not be able to pull an image of this tree.
 install() {
   say "Installing: kubectl apply -f manifests/"
-  local running
-  running=$(kubectl get deployment formspec-operator -n "$system" --ignore-not-found -o 'jsonpath={.spec.replicas}')
   if [[ -z $context ]]; then
     kubectl apply -f manifests/
     kubectl scale deployment formspec-operator -n "$system" --replicas=0
-  elif [[ ${running:-0} != 0 ]]; then
-    die "An operator is installed in context $context (deployment formspec-operator, $running replicas). The demo would
-work against it; choose another cluster."
   else
     echo "(without 40-deployment.yaml: the operator runs on this machine)"
     kubectl apply -f manifests/00-namespace.yaml -f manifests/10-crds.yaml -f manifests/20-rbac.yaml -f manifests/30-user-roles.yaml
@@ -106,6 +114,7 @@ start_operator() {
 }
 
 apply_sample() {
+  touch "$state/sample"
   say "Creating the workspace: kubectl apply -n $namespace -f $sample"
   if [[ $namespace != default ]]; then
     kubectl apply -f - <<END
@@ -199,6 +208,7 @@ explain() {
     kubectl get events -n "$namespace" --sort-by=.metadata.creationTimestamp 2>/dev/null | tail -n 20 || true
     say "The end of the operator's log:"
     tail -n 40 "$log" || true
+    if [[ -z $oneshot ]]; then printf '\nEverything keeps running, for you to look at. To end: %smake demo-down\n' "${context:+CONTEXT=$context }"; fi
   } >&2
 }
 
@@ -213,33 +223,37 @@ The workspace is Ready. Everything keeps running; to look around:
   kubectl get formspec -n $namespace
   kubectl describe workspace $workspace -n $namespace
   kubectl delete deployment formspec-resource-$workspace -n $namespace    # it comes back
-  kubectl delete workspace $workspace -n $namespace                       # its children go
+  kubectl delete workspace $workspace -n $namespace                       # its children go, within 30 s
   tail -f $here/$log
 
 END
   if [[ -n $context ]]; then
-    how_to_clean_up
+    echo "To end: CONTEXT=$context make demo-down"
   else
     echo "Nodes and pods are simulated: they are scheduled and become Ready, and run nothing. To end: make demo-down"
   fi
 }
 
-# how_to_clean_up is for a cluster of the user's, where this script deletes nothing.
-how_to_clean_up() {
-  cat <<END
-This script deletes nothing in context $context. To remove what it made:
-
-  kubectl --context $context delete -f $sample
-  CONTEXT=$context make demo-down    # ends the operator's process
-  kubectl --context $context delete -f manifests/ --ignore-not-found    # and with the CRDs every FormSpec object of the cluster
-END
-}
-
+# down ends what this script started, and in a cluster of the user's says what it deletes and what it leaves there.
 down() {
+  if [[ -n $context && -e $state/sample ]]; then
+    say "Deleting the sample: kubectl delete -f $sample" # before the operator ends, which has a finalizer on it
+    kubectl --kubeconfig "$state/kubeconfig" delete -f "$sample" --ignore-not-found --timeout=60s || true
+  fi
   stop_operator
-  if [[ -n $instance ]]; then bin/devcluster down --wipe --name "$instance"; fi
+  if [[ -n $instance ]]; then
+    bin/devcluster down --wipe --name "$instance"
+  else
+    cat <<END
+
+What was installed in context $context is still there, and so is the workspace's credentials Secret, which outlives it. To
+remove them, and with the CRDs every FormSpec object of the cluster:
+
+  kubectl --context $context delete secret formspec-resource-$workspace-db-credentials -n $namespace
+  kubectl --context $context delete -f manifests/ --ignore-not-found
+END
+  fi
   rm -rf "$state"
-  if [[ -n $context ]]; then how_to_clean_up; fi
 }
 
 case ${1:-up} in
@@ -261,6 +275,7 @@ command -v kubectl >/dev/null || die "kubectl is not on the PATH"
 (umask 077 && kubectl config view --raw --minify --flatten ${context:+--context="$context"} >"$state/kubeconfig")
 export KUBECONFIG=$PWD/$state/kubeconfig
 
+if [[ -n $context ]]; then spare; fi
 install
 start_operator
 apply_sample

@@ -17,8 +17,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
+	"github.com/formspec/formspec-operator/pkg/controllers/tolerant"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
+	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/scheme"
 	"github.com/formspec/formspec-operator/pkg/version"
 )
 
@@ -56,11 +59,14 @@ func newClients(config *rest.Config) (clients, error) {
 	if err != nil {
 		return clients{}, fmt.Errorf("set up the client for built-in kinds: %w", err)
 	}
-	formspec, err := versioned.NewForConfigAndClient(config, httpClient)
+	own := rest.CopyConfig(config)
+	own.APIPath, own.GroupVersion = "/apis", &v1alpha1.SchemeGroupVersion
+	own.NegotiatedSerializer = tolerant.Serializer(rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion())
+	formspec, err := rest.RESTClientForConfigAndClient(own, httpClient)
 	if err != nil {
 		return clients{}, fmt.Errorf("set up the client for our own kinds: %w", err)
 	}
-	return clients{kube: kube, formspec: formspec}, nil
+	return clients{kube: kube, formspec: versioned.New(formspec)}, nil
 }
 
 // loadConfig returns the config of the cluster that o names. What it limits is shared by all clients made from it.

@@ -17,11 +17,14 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers"
+	"github.com/formspec/formspec-operator/pkg/controllers/admission"
+	"github.com/formspec/formspec-operator/pkg/controllers/clusterclass"
 	"github.com/formspec/formspec-operator/pkg/controllers/trim"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	"github.com/formspec/formspec-operator/pkg/controllers/workspace"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/scheme"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
+	formspecv1alpha1 "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
 )
 
 // newControllers returns every controller of the operator, in the order in which they are started. No informer has been started
@@ -32,6 +35,23 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 	if err != nil {
 		return nil, fmt.Errorf("register the reconcile metrics: %w", err)
 	}
+	var workspaceInformers []formspecv1alpha1.TypedWorkspaceInformer
+	for _, s := range d.scopes {
+		workspaceInformers = append(workspaceInformers, s.formspec.Formspec().V1alpha1().Workspaces())
+	}
+	classes, err := clusterclass.New(ctx, clusterclass.Config{
+		FormSpec:       d.write.formspec,
+		ClusterClasses: d.cluster.Formspec().V1alpha1().ClusterClasses(),
+		Workspaces:     workspaceInformers,
+		Ledger:         d.ledger,
+		Recorder:       d.events.NewRecorder(scheme.Scheme, clusterclass.Name),
+		Clock:          clock.RealClock{},
+		Metrics:        reconcileMetrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, classes)
 	for _, s := range d.scopes {
 		workspaces, err := workspace.New(ctx, workspace.Config{
 			Scope:             s.namespace,
@@ -46,6 +66,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			Pods:              s.children.Core().V1().Pods(),
 			Autoscalers:       s.children.Autoscaling().V2().HorizontalPodAutoscalers(),
 			DisruptionBudgets: s.children.Policy().V1().PodDisruptionBudgets(),
+			Ledger:            d.ledger,
 			Recorder:          d.events.NewRecorder(scheme.Scheme, workspace.Name),
 			Clock:             clock.RealClock{},
 			Metrics:           reconcileMetrics,
@@ -67,6 +88,8 @@ type dependencies struct {
 	// cluster has the informers of cluster-scoped kinds.
 	cluster formspecinformers.SharedInformerFactory
 	scopes  []scope
+	// ledger gives out the slots of ClusterClasses.
+	ledger *admission.Ledger
 	// events records events, once this process leads.
 	events events.EventBroadcaster
 	// metrics is served next to the metrics of the libraries.

@@ -142,7 +142,7 @@ func (o *objects) render(out io.Writer, settings workspace.Settings) error {
 		if ws.Namespace == "" {
 			ws.Namespace = "default"
 		}
-		in := workspace.Input{Now: time.Now(), Settings: settings, Workspace: ws}
+		in := workspace.Input{Now: time.Now(), Settings: settings, Workspace: ws, Admitted: ws.Spec.ClusterClass}
 		if i := slices.IndexFunc(o.classes, func(c *v1alpha1.ClusterClass) bool { return c.Name == ws.Spec.ClusterClass }); i >= 0 {
 			in.Class = o.classes[i]
 		}
@@ -163,9 +163,6 @@ func printObject(out io.Writer, config reconcile.Config) error {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
 	if err != nil {
 		return fmt.Errorf("print %s: %w", *config.GetKind(), err)
-	}
-	if metadata, ok := object["metadata"].(map[string]any); ok {
-		delete(metadata, "resourceVersion") // the precondition of the write
 	}
 	content, err := yaml.Marshal(object)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/formspec/formspec-operator/pkg/controllers"
+	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 	"github.com/formspec/formspec-operator/pkg/version"
 )
@@ -101,6 +103,7 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (op *oper
 		write:   write,
 		cluster: newClusterInformers(read),
 		scopes:  newScopes(read, o.namespaces),
+		ledger:  admission.NewLedger(),
 		events:  events.NewBroadcaster(eventSink{&events.EventSinkImpl{Interface: write.kube.EventsV1()}}),
 		metrics: registry,
 	}
@@ -163,7 +166,25 @@ func (op *operator) lead(ctx context.Context) error {
 		return fmt.Errorf("start recording events: %w", err)
 	}
 	defer op.deps.events.Shutdown()
+	if err := op.readHolders(ctx); err != nil {
+		return err
+	}
 	return controllers.Run(ctx, op.controllers, op.options.workspaceConcurrency, op.options.shutdownTimeout)
+}
+
+// readHolders tells the ledger who holds a slot: the caches may not show yet what the last leader did, and a slot that is given out
+// twice cannot be taken back. It tries until it succeeds or ctx ends.
+func (op *operator) readHolders(ctx context.Context) error {
+	read := func(ctx context.Context) (bool, error) {
+		for _, s := range op.deps.scopes {
+			if err := op.deps.ledger.ReadHolders(ctx, op.deps.write.kube, op.deps.write.formspec, s.namespace); err != nil {
+				klog.FromContext(ctx).Error(err, "Cannot read who holds the slots of ClusterClasses, trying again")
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	return wait.PollUntilContextCancel(ctx, time.Second, true, read)
 }
 
 // ready returns nil as soon as the caches have synced, whether this process leads or stands by.

@@ -4,15 +4,16 @@
 package reconcile
 
 import (
+	"slices"
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// CreateOnly as the resourceVersion of an apply creates an object whose name is free and answers 409 for a name that is taken, so that
-// nothing foreign is taken over and nothing has to be read first.
-const CreateOnly = "1"
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+)
 
 // Config is the generated apply configuration of any kind of child.
 type Config interface {
@@ -41,6 +42,18 @@ type Child[T Object, C TypedConfig[C]] struct {
 	Live T
 	// Ours is the part of Live that our field manager applied (Extract<Kind>).
 	Ours C
+	// Legacy says that an operator which wrote by updates owns fields of Live. They are taken over once.
+	Legacy bool
+	// Rewritten is our last write, if something changed it on its way in. Nil: it arrived as it was sent.
+	Rewritten *Rewritten
+}
+
+// Rewritten is a write that a policy or a webhook changed.
+type Rewritten struct {
+	// Asked is the fingerprint of what was sent, and Got that of what is left of it as ours.
+	Asked, Got string
+	// At is when it was sent.
+	At time.Time
 }
 
 // Exists says whether the cache has the child.
@@ -49,26 +62,48 @@ func (c Child[T, C]) Exists() bool {
 	return c.Live != none
 }
 
-// Differs says whether want has to be sent: nothing is there yet, or what we applied is not what is wanted. Drift in our fields and fields
-// that we no longer want are found alike; other people's fields do not count.
+// Differs says whether the child is not what is wanted: nothing is there yet, or what we applied is something else. Drift in our fields and
+// fields that we no longer want are found alike; other people's fields do not count.
 func (c Child[T, C]) Differs(want C) bool {
-	return !c.Exists() || !equality.Semantic.DeepEqual(c.Ours, want)
+	return !c.Exists() || c.Legacy || !equality.Semantic.DeepEqual(c.Ours, want)
 }
 
-// Write returns the write of want with its precondition: the name is free, or the object is still the one in the cache.
+// Overridden says whether sending want again would only be changed again, because it was so a short time ago.
+func (c Child[T, C]) Overridden(want C, now time.Time) bool {
+	r := c.Rewritten
+	return r != nil && now.Sub(r.At) < OverriddenRetry && r.Asked == Fingerprint(want) && r.Got == Fingerprint(c.Ours)
+}
+
+// Legacy says whether an operator that wrote by updates owns fields of the object.
+func Legacy(object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == v1alpha1.LegacyManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
+	})
+}
+
+// OverriddenRetry is how long a child that something rewrites is left as it is.
+const OverriddenRetry = 5 * time.Minute
+
+// Write returns the write of want: it creates a child whose name is free, or changes the object that is in the cache and no other.
 func (c Child[T, C]) Write(want C) Write {
 	if !c.Exists() {
-		return Write{Config: want.WithResourceVersion(CreateOnly), Create: true}
+		return Write{Config: want, Create: true}
 	}
-	return Write{Config: want.WithUID(c.Live.GetUID())}
+	return Write{Config: want, UID: c.Live.GetUID(), Adopt: c.Legacy}
 }
 
-// Write is one child to write.
+// Write is one child to write, with the preconditions.
 type Write struct {
-	// Config is what the child should be, with the precondition of the write.
+	// Config is what the child should be.
 	Config Config
-	// Create says that the cache has no such child.
+	// Create says that the cache has no such child: the write fails if the name is taken.
 	Create bool
+	// UID of the object to change. Empty with Create.
+	UID types.UID
+	// ResourceVersion of the object to change, where that matters. Empty: any.
+	ResourceVersion string
+	// Adopt says that fields are to be taken over from an operator that wrote by updates.
+	Adopt bool
 }
 
 // Reference names one child to delete, by UID so that a successor of the same name is spared.

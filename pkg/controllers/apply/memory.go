@@ -6,16 +6,26 @@ package apply
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 )
 
 // Memory remembers the resourceVersions that the syncs of each key wrote, until the caches have seen them. It keeps a sync from deciding
 // on what was true before its own last write, and an event from waking a key that caused it.
 type Memory struct {
-	mu      sync.Mutex
-	written map[cache.ObjectName][]mark
+	mu        sync.Mutex
+	written   map[cache.ObjectName][]mark
+	rewritten map[childName]reconcile.Rewritten
+}
+
+// childName is one child of one key.
+type childName struct {
+	key  cache.ObjectName
+	kind string
 }
 
 type mark struct {
@@ -30,7 +40,7 @@ type Store interface {
 
 // NewMemory returns an empty memory.
 func NewMemory() *Memory {
-	return &Memory{written: map[cache.ObjectName][]mark{}}
+	return &Memory{written: map[cache.ObjectName][]mark{}, rewritten: map[childName]reconcile.Rewritten{}}
 }
 
 // Wrote remembers that the sync of key got this resourceVersion from a write that the store's informer will see.
@@ -80,6 +90,32 @@ func (m *Memory) Forget(key cache.ObjectName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.written, key)
+	for child := range m.rewritten {
+		if child.key == key {
+			delete(m.rewritten, child)
+		}
+	}
+}
+
+// Rewrote remembers that something changed the key's last write of a child of this kind, or, without got, that nothing did.
+func (m *Memory) Rewrote(key cache.ObjectName, kind string, asked, got reconcile.Config, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if got == nil {
+		delete(m.rewritten, childName{key, kind})
+		return
+	}
+	m.rewritten[childName{key, kind}] = reconcile.Rewritten{Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(got), At: at}
+}
+
+// Rewritten is what was remembered of the key's last write of a child. Nil: it arrived as it was sent.
+func (m *Memory) Rewritten(key cache.ObjectName, kind string) *reconcile.Rewritten {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, found := m.rewritten[childName{key, kind}]; found {
+		return &r
+	}
+	return nil
 }
 
 func reached(seen, written string) bool {

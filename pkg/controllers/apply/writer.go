@@ -7,16 +7,21 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/csaupgrade"
 	"k8s.io/utils/ptr"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 )
 
@@ -37,24 +42,32 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("%s %s/%s exists and is not ours", e.Kind, e.Namespace, e.Name)
 }
 
-// Apply writes one child and returns the resourceVersion that it got. owns tells our own object from a stranger's.
-func (w *Writer) Apply(ctx context.Context, write reconcile.Write, owns func(metav1.Object) bool) (string, error) {
+// Result is what became of a write.
+type Result struct {
+	// ResourceVersion of the object as written.
+	ResourceVersion string
+	// Rewritten is what is left of the write as ours, if something changed it on its way in. Nil: it arrived as it was sent.
+	Rewritten reconcile.Config
+}
+
+// Apply writes one child. owns tells our own object from a stranger's.
+func (w *Writer) Apply(ctx context.Context, write reconcile.Write, owns func(metav1.Object) bool) (Result, error) {
 	ns := ptr.Deref(write.Config.GetNamespace(), "")
 	switch c := write.Config.(type) {
 	case *corev1ac.SecretApplyConfiguration:
-		return send(ctx, w.Manager, w.Client.CoreV1().Secrets(ns), c, write.Create, owns)
+		return send(ctx, w, w.Client.CoreV1().Secrets(ns), c, corev1ac.ExtractSecret, write, owns)
 	case *corev1ac.ConfigMapApplyConfiguration:
-		return send(ctx, w.Manager, w.Client.CoreV1().ConfigMaps(ns), c, write.Create, owns)
+		return send(ctx, w, w.Client.CoreV1().ConfigMaps(ns), c, corev1ac.ExtractConfigMap, write, owns)
 	case *corev1ac.ServiceApplyConfiguration:
-		return send(ctx, w.Manager, w.Client.CoreV1().Services(ns), c, write.Create, owns)
+		return send(ctx, w, w.Client.CoreV1().Services(ns), c, corev1ac.ExtractService, write, owns)
 	case *appsv1ac.DeploymentApplyConfiguration:
-		return send(ctx, w.Manager, w.Client.AppsV1().Deployments(ns), c, write.Create, owns)
+		return send(ctx, w, w.Client.AppsV1().Deployments(ns), c, appsv1ac.ExtractDeployment, write, owns)
 	case *policyv1ac.PodDisruptionBudgetApplyConfiguration:
-		return send(ctx, w.Manager, w.Client.PolicyV1().PodDisruptionBudgets(ns), c, write.Create, owns)
+		return send(ctx, w, w.Client.PolicyV1().PodDisruptionBudgets(ns), c, policyv1ac.ExtractPodDisruptionBudget, write, owns)
 	case *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration:
-		return send(ctx, w.Manager, w.Client.AutoscalingV2().HorizontalPodAutoscalers(ns), c, write.Create, owns)
+		return send(ctx, w, w.Client.AutoscalingV2().HorizontalPodAutoscalers(ns), c, autoscalingv2ac.ExtractHorizontalPodAutoscaler, write, owns)
 	default:
-		return "", fmt.Errorf("apply %s: no client for %T", ptr.Deref(write.Config.GetName(), ""), write.Config)
+		return Result{}, fmt.Errorf("apply %s: no client for %T", ptr.Deref(write.Config.GetName(), ""), write.Config)
 	}
 }
 
@@ -91,34 +104,82 @@ func (w *Writer) Delete(ctx context.Context, namespace string, child reconcile.R
 type client[T metav1.Object, C any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Apply(ctx context.Context, config C, options metav1.ApplyOptions) (T, error)
+	Patch(ctx context.Context, name string, patchType types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-func send[T metav1.Object, C reconcile.TypedConfig[C]](ctx context.Context, manager string, api client[T, C], config C, create bool, owns func(metav1.Object) bool) (string, error) {
+// object is a pointer to an API object that can be inspected and encoded.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, api client[T, C], config C,
+	extract func(T, string) (C, error), write reconcile.Write, owns func(metav1.Object) bool,
+) (Result, error) {
 	kind, ns, name := ptr.Deref(config.GetKind(), ""), ptr.Deref(config.GetNamespace(), ""), ptr.Deref(config.GetName(), "")
-	options := metav1.ApplyOptions{FieldManager: manager, Force: true}
-	written, err := api.Apply(ctx, config, options)
-	if create && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
-		var uid types.UID
-		if uid, err = identify(ctx, api, kind, ns, name, owns); err != nil {
-			return "", err
+	options := metav1.ApplyOptions{FieldManager: w.Manager, Force: true}
+	var written T
+	var err error
+	if !write.Adopt {
+		written, err = api.Apply(ctx, conditional(config, write), options)
+	}
+	adopting := write.Adopt || (write.Create && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)))
+	if adopting {
+		if write, err = adopt(ctx, w.Manager, api, kind, ns, name, owns); err != nil {
+			return Result{}, err
 		}
-		written, err = api.Apply(ctx, config.WithResourceVersion("").WithUID(uid), options)
+		written, err = api.Apply(ctx, conditional(config.WithResourceVersion(""), write), options)
 	}
 	if err != nil {
-		return "", fmt.Errorf("apply %s %s/%s: %w", kind, ns, name, err)
+		return Result{}, fmt.Errorf("apply %s %s/%s: %w", kind, ns, name, err)
 	}
-	return written.GetResourceVersion(), nil
+	result := Result{ResourceVersion: written.GetResourceVersion()}
+	got, err := extract(written, w.Manager)
+	if err != nil {
+		return result, fmt.Errorf("read our fields of %s %s/%s: %w", kind, ns, name, err)
+	}
+	if adopting {
+		got = got.WithResourceVersion("") // as it was sent
+	}
+	if !equality.Semantic.DeepEqual(conditional(got, write), config) {
+		result.Rewritten = got
+	}
+	return result, nil
 }
 
-// identify reads the object whose name is taken. It is ours if the cache has not seen it, or somebody took our label off.
-func identify[T metav1.Object, C any](ctx context.Context, api client[T, C], kind, ns, name string, owns func(metav1.Object) bool) (types.UID, error) {
-	live, err := api.Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("get %s %s/%s: %w", kind, ns, name, err)
-	case !owns(live):
-		return "", &NameTakenError{Kind: kind, Namespace: ns, Name: name}
-	default:
-		return live.GetUID(), nil
+// createOnly as the resourceVersion of an apply creates an object whose name is free and answers 409 for a name that is taken, so that
+// nothing foreign is taken over and nothing has to be read first.
+const createOnly = "1"
+
+// conditional states the preconditions of a write.
+func conditional[C reconcile.TypedConfig[C]](config C, write reconcile.Write) C {
+	if write.Create {
+		return config.WithResourceVersion(createOnly)
 	}
+	if write.ResourceVersion != "" {
+		config = config.WithResourceVersion(write.ResourceVersion)
+	}
+	return config.WithUID(write.UID)
+}
+
+// adopt reads an object of ours whose name is taken: the cache has not seen it, somebody took our label off, or another operator wrote it
+// by updates. What that one owns is taken over first, for an apply prunes nothing that it does not own.
+func adopt[T object, C any](ctx context.Context, manager string, api client[T, C], kind, ns, name string, owns func(metav1.Object) bool) (reconcile.Write, error) {
+	live, err := api.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return reconcile.Write{}, fmt.Errorf("get %s %s/%s: %w", kind, ns, name, err)
+	}
+	if !owns(live) {
+		return reconcile.Write{}, &NameTakenError{Kind: kind, Namespace: ns, Name: name}
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(v1alpha1.LegacyManager), manager)
+	if err != nil {
+		return reconcile.Write{}, fmt.Errorf("take over the fields of %s %s/%s: %w", kind, ns, name, err)
+	}
+	if patch != nil {
+		if _, err := api.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager}); err != nil {
+			return reconcile.Write{}, fmt.Errorf("take over the fields of %s %s/%s: %w", kind, ns, name, err)
+		}
+	}
+	return reconcile.Write{UID: live.GetUID()}, nil
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// Children keeps of managedFields what the given manager applied, from which Extract reads what is ours, and cuts pods down.
+// Children keeps of managedFields what the given manager applied, from which Extract reads what is ours, and what is to
+// be taken over. It cuts pods down.
 func Children(manager string) func(any) (any, error) {
 	return func(object any) (any, error) {
 		accessor, err := meta.Accessor(object)
@@ -26,7 +27,9 @@ func Children(manager string) func(any) (any, error) {
 			return trimPod(pod), nil
 		}
 		accessor.SetManagedFields(slices.DeleteFunc(accessor.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-			return e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.Subresource != ""
+			ours := e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply
+			legacy := e.Manager == v1alpha1.LegacyManager && e.Operation == metav1.ManagedFieldsOperationUpdate
+			return e.Subresource != "" || !(ours || legacy)
 		}))
 		return object, nil
 	}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
@@ -53,6 +54,7 @@ type Config struct {
 	Autoscalers       autoscalinginformers.TypedHorizontalPodAutoscalerInformer
 	DisruptionBudgets policyinformers.TypedPodDisruptionBudgetInformer
 
+	Ledger   *admission.Ledger
 	Recorder events.EventRecorder
 	Clock    clock.WithTicker
 	Metrics  *worker.Metrics
@@ -65,6 +67,7 @@ type Controller struct {
 	formspec versioned.Interface
 	writer   *apply.Writer
 	memory   *apply.Memory
+	ledger   *admission.Ledger
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	settings workspace.Settings
@@ -98,6 +101,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		formspec: config.FormSpec,
 		writer:   &apply.Writer{Client: config.Client, Manager: Name},
 		memory:   apply.NewMemory(),
+		ledger:   config.Ledger,
 		recorder: config.Recorder,
 		clock:    config.Clock,
 		settings: config.Settings,
@@ -127,12 +131,13 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	c.worker = &worker.Worker{
 		Name: name, Queue: c.queue, Sync: c.sync, Crashed: c.crashed, Clock: config.Clock, Metrics: config.Metrics,
 	}
-	if err := c.index(config); err != nil {
+	if err := addIndexes(config); err != nil {
 		return nil, fmt.Errorf("index for %s: %w", Name, err)
 	}
 	if err := c.watch(ctx, config); err != nil {
 		return nil, fmt.Errorf("register handlers of %s: %w", Name, err)
 	}
+	c.ledger.Subscribe(c)
 	return c, nil
 }
 
@@ -156,7 +161,7 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	}
 	keep(config.Workspaces.TypedInformer().AddTypedEventHandler(c.workspaceHandler(), options))
 	keep(config.ClusterClasses.TypedInformer().AddTypedEventHandler(c.classHandler(), options))
-	keep(config.Deployments.TypedInformer().AddTypedEventHandler(childHandler(c, deploymentUrgency), options))
+	keep(config.Deployments.TypedInformer().AddTypedEventHandler(c.deploymentHandler(), options))
 	keep(config.Services.TypedInformer().AddTypedEventHandler(childHandler(c, anyChange[*corev1.Service]), options))
 	keep(config.ConfigMaps.TypedInformer().AddTypedEventHandler(childHandler(c, anyChange[*corev1.ConfigMap]), options))
 	keep(config.Secrets.TypedInformer().AddTypedEventHandler(c.secretHandler(), options))

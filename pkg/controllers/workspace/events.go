@@ -4,6 +4,7 @@
 package workspace
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/index"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
@@ -27,27 +29,17 @@ type (
 	podIndexer       = cache.TypedIndexer[*corev1.Pod]
 )
 
-// The indexes.
-const (
-	byClass = "spec.clusterClass"
-	byLabel = "formspec.dev/workspace" // namespace and label value of the children and pods
-)
+// podsByLabel finds the pods of a Workspace.
+const podsByLabel = v1alpha1.LabelWorkspace
 
-func (c *Controller) index(config Config) error {
-	err := config.Workspaces.TypedInformer().AddTypedIndexers(cache.TypedIndexers[*v1alpha1.Workspace]{
-		byClass: func(ws *v1alpha1.Workspace) ([]string, error) { return []string{ws.Spec.ClusterClass}, nil },
-		byLabel: func(ws *v1alpha1.Workspace) ([]string, error) {
-			return []string{ws.Namespace + "/" + names.Label(ws.Name)}, nil
-		},
-	})
-	if err != nil {
-		return err
-	}
-	return config.Pods.TypedInformer().AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{
-		byLabel: func(pod *corev1.Pod) ([]string, error) {
-			return []string{pod.Namespace + "/" + pod.Labels[v1alpha1.LabelWorkspace]}, nil
-		},
-	})
+func addIndexes(config Config) error {
+	return errors.Join(
+		index.Workspaces(config.Workspaces.TypedInformer()),
+		config.Pods.TypedInformer().AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{
+			podsByLabel: func(pod *corev1.Pod) ([]string, error) {
+				return []string{index.Label(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace])}, nil
+			},
+		}))
 }
 
 // batch is how long changes that others make to our children are collected, because they come in groups: a rollout moves the Deployment
@@ -74,21 +66,64 @@ func (c *Controller) enqueue(key cache.ObjectName, u urgency) {
 
 func (c *Controller) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha1.Workspace] {
 	return cache.TypedResourceEventHandlerFuncs[*v1alpha1.Workspace]{
-		AddFunc: func(ws *v1alpha1.Workspace) { c.enqueue(cache.MetaObjectToName(ws), now) },
+		AddFunc: func(ws *v1alpha1.Workspace) {
+			c.ledger.Observe(ws)
+			c.enqueue(cache.MetaObjectToName(ws), now)
+		},
 		UpdateFunc: func(old, cur *v1alpha1.Workspace) {
+			c.ledger.Observe(cur)
 			key := cache.MetaObjectToName(cur)
 			if !c.memory.Echo(key, cur.ResourceVersion) && (metadataChanged(old, cur) || !slices.Equal(old.Finalizers, cur.Finalizers)) {
 				c.enqueue(key, now)
 			}
 		},
-		DeleteFunc: func(ws cache.DeletedObject[*v1alpha1.Workspace]) { c.enqueue(ws.GetObjectName(), now) },
+		DeleteFunc: func(ws cache.DeletedObject[*v1alpha1.Workspace]) {
+			if ws.OptionalObj != nil && !c.runs(ws.OptionalObj) {
+				c.ledger.Release(ws.OptionalObj.UID)
+			}
+			c.enqueue(ws.GetObjectName(), now)
+		},
 	}
 }
+
+// runs says whether the Deployment of a Workspace is still there, ending or not.
+func (c *Controller) runs(ws *v1alpha1.Workspace) bool {
+	deployment, err := c.deployments.Deployments(ws.Namespace).Get(names.Deployment(ws.Name))
+	return err == nil && metav1.IsControlledBy(deployment, ws)
+}
+
+// deploymentHandler also gives back the slot of a Workspace that went before its Deployment.
+func (c *Controller) deploymentHandler() cache.TypedResourceEventHandler[*appsv1.Deployment] {
+	handler := childHandler(c, deploymentUrgency)
+	return cache.TypedResourceEventHandlerDetailedFuncs[*appsv1.Deployment]{
+		AddFunc:    handler.OnAdd,
+		UpdateFunc: handler.OnUpdate,
+		DeleteFunc: func(deployment cache.DeletedObject[*appsv1.Deployment]) {
+			if deployment.OptionalObj != nil {
+				owner := metav1.GetControllerOfNoCopy(deployment.OptionalObj)
+				if _, alive := c.owner(deployment.OptionalObj); owner != nil && !alive {
+					c.ledger.Release(owner.UID)
+				}
+			}
+			handler.OnDelete(deployment)
+		},
+	}
+}
+
+// SlotFreed wakes a Workspace that waited for a slot of its class.
+func (c *Controller) SlotFreed(key cache.ObjectName) {
+	if _, err := c.workspaces.Workspaces(key.Namespace).Get(key.Name); err == nil {
+		c.enqueue(key, now)
+	}
+}
+
+// HoldersChanged is for the loop of ClusterClasses.
+func (c *Controller) HoldersChanged(string) {}
 
 // classHandler wakes every Workspace of a class whose spec changed.
 func (c *Controller) classHandler() cache.TypedResourceEventHandler[*v1alpha1.ClusterClass] {
 	fanOut := func(class string) {
-		workspaces, err := c.workspaceIndex.ByTypedIndex(byClass, class)
+		workspaces, err := c.workspaceIndex.ByTypedIndex(index.WorkspacesByClass, class)
 		if err != nil {
 			return // the index is always there
 		}
@@ -193,7 +228,7 @@ func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Sec
 // podHandler wakes the Workspace of a pod whose state tells something new.
 func (c *Controller) podHandler() cache.TypedResourceEventHandler[*corev1.Pod] {
 	wake := func(pod *corev1.Pod) {
-		workspaces, err := c.workspaceIndex.ByTypedIndex(byLabel, pod.Namespace+"/"+pod.Labels[v1alpha1.LabelWorkspace])
+		workspaces, err := c.workspaceIndex.ByTypedIndex(index.WorkspacesByLabel, index.Label(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace]))
 		if err != nil {
 			return // the index is always there
 		}

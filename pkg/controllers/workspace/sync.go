@@ -5,17 +5,12 @@ package workspace
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -29,9 +24,6 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
-// refusalRetry is how soon a refused write is tried again: nobody tells us that a quota was raised or a policy removed.
-const refusalRetry = 30 * time.Second
-
 // sync brings one Workspace to what it should be.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	if c.memory.Stale(key) {
@@ -44,14 +36,15 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if in == nil {
 		return 0, c.vanished(ctx, key)
 	}
+	c.admit(in)
 	plan := workspace.Make(*in)
 	version, refused := c.execute(ctx, key, in, plan)
 	after := plan.After
-	switch in.Refusal = refusal(refused); {
+	switch in.Refusal = apply.Refusal(refused); {
 	case version == gone:
 		return 0, nil
 	case in.Refusal != nil:
-		plan.Status, after = workspace.Status(*in, plan), refusalRetry
+		plan.Status, after = workspace.Status(*in, plan), apply.RefusalRetry
 		refused = worker.Terminal(refused)
 	case refused != nil:
 		return 0, refused // a fault that passes says nothing about the Workspace
@@ -62,6 +55,20 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	return after, refused
 }
 
+// admit asks the ledger for a slot, before the first child is written.
+func (c *Controller) admit(in *workspace.Input) {
+	switch {
+	case in.Workspace.DeletionTimestamp != nil:
+	case workspace.Evicted(*in):
+		c.ledger.Release(in.Workspace.UID)
+	case workspace.Candidate(*in):
+		c.ledger.Enter(in.Workspace, in.Class)
+	default:
+		c.ledger.Withdraw(in.Workspace)
+	}
+	in.Admitted = c.ledger.Held(in.Workspace.UID)
+}
+
 // gone as a resourceVersion says that the Workspace is no more.
 const gone = "gone"
 
@@ -69,11 +76,9 @@ const gone = "gone"
 func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *workspace.Input, plan workspace.Plan) (version string, err error) {
 	version = in.Workspace.ResourceVersion
 	if plan.Finalizer == reconcile.FinalizerAdd {
-		written, err := c.addFinalizer(ctx, key, in.Workspace)
-		if err != nil {
+		if version, err = c.addFinalizer(ctx, key, in.Workspace); err != nil {
 			return version, err
 		}
-		version = written.ResourceVersion
 	}
 	owns := func(object metav1.Object) bool { return workspace.Owns(in.Workspace, object) }
 	for _, write := range plan.Apply {
@@ -96,45 +101,37 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *work
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reconcile.Write, owns func(metav1.Object) bool) error {
 	kind := ptr.Deref(write.Config.GetKind(), "")
 	klog.FromContext(ctx).V(2).Info("Applying child", "workspace", key, "kind", kind, "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
-	version, err := c.writer.Apply(ctx, write, owns)
+	result, err := c.writer.Apply(ctx, write, owns)
 	if err != nil {
 		return err
 	}
-	c.memory.Wrote(key, c.stores[kind], version)
+	c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
+	c.memory.Rewrote(key, kind, write.Config, result.Rewritten, c.clock.Now())
 	return nil
 }
 
-// addFinalizer states the finalizer that is ours.
-func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (*v1alpha1.Workspace, error) {
-	written, err := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).Apply(ctx,
-		formspecac.Workspace(key.Name, key.Namespace).WithUID(ws.UID).WithFinalizers(v1alpha1.WorkspaceFinalizer),
-		metav1.ApplyOptions{FieldManager: Name, Force: true})
-	if err != nil {
-		return nil, fmt.Errorf("add finalizer of Workspace %s: %w", key, err)
-	}
-	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
-	return written, nil
+// identity is what a finalizer is applied with: this very Workspace.
+func identity(ws *v1alpha1.Workspace) *formspecac.WorkspaceApplyConfiguration {
+	return formspecac.Workspace(ws.Name, ws.Namespace).WithUID(ws.UID)
 }
 
-// removeFinalizer lets the Workspace go. What others still hold keeps it until they let go too.
-//
-// It is no apply: one that states no finalizers takes those along that no field manager owns, and these are the API server's own "orphan"
-// and "foregroundDeletion". Without the former, the garbage collector deletes what should have been orphaned.
+func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
+	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
+	written, err := apply.AddFinalizer(ctx, api, Name, identity(ws).WithFinalizers(v1alpha1.WorkspaceFinalizer))
+	if err != nil {
+		return "", err
+	}
+	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
+	return written.ResourceVersion, nil
+}
+
 func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
-	others := slices.DeleteFunc(slices.Clone(ws.Finalizers), func(f string) bool { return f == v1alpha1.WorkspaceFinalizer })
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": ws.ResourceVersion, "finalizers": others}})
+	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
+	written, vanished, err := apply.RemoveFinalizer(ctx, api, Name, v1alpha1.WorkspaceFinalizer, identity(ws))
 	if err != nil {
-		return "", fmt.Errorf("encode the finalizers of Workspace %s: %w", key, err)
+		return "", err
 	}
-	written, err := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace).
-		Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: Name})
-	if apierrors.IsNotFound(err) {
-		return gone, nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("remove finalizer of Workspace %s: %w", key, err)
-	}
-	if len(written.Finalizers) == 0 {
+	if vanished {
 		return gone, nil
 	}
 	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
@@ -156,7 +153,7 @@ func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, ws 
 		return fmt.Errorf("update status of Workspace %s: %w", key, err)
 	}
 	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
-	for _, event := range workspace.Events(ws.Status, status) {
+	for _, event := range condition.Events(ws.Status.Conditions, status.Conditions) {
 		klog.FromContext(ctx).V(2).Info("Workspace changed", "workspace", key, "reason", event.Reason, "message", event.Note)
 		c.recorder.Eventf(ws, nil, event.Type, event.Reason, event.Action, "%s", event.Note)
 	}
@@ -184,26 +181,8 @@ func (c *Controller) crashed(ctx context.Context, key cache.ObjectName) {
 	}
 	status := *ws.Status.DeepCopy()
 	status.ObservedGeneration = ws.Generation
-	status.Conditions = condition.Set(status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInternalError, ObservedGeneration: ws.Generation,
-		Message: "the operator failed on this workspace and tries again; its log has the details",
-	}, c.clock.Now())
+	status.Conditions = condition.InternalError(status.Conditions, ws.Generation, c.clock.Now())
 	if err := c.updateStatus(ctx, key, ws, ws.ResourceVersion, status); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot show the panic", "workspace", key)
-	}
-}
-
-// refusal is what a failed write says about the Workspace. Nil: nothing, it is a fault that passes.
-func refusal(err error) *workspace.Refusal {
-	var taken *apply.NameTakenError
-	switch {
-	case errors.As(err, &taken):
-		return &workspace.Refusal{Reason: v1alpha1.ReasonNameConflict, Stalled: true, Message: workspace.NameConflict(taken.Kind, taken.Name)}
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		return ptr.To(workspace.RefusedWrite("a write", err.Error()))
-	default:
-		return nil
 	}
 }

@@ -1327,7 +1327,7 @@ func schema_pkg_apis_formspec_v1alpha1_WorkspaceStatus(ref common.ReferenceCallb
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive.",
+							Description: "conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, Overridden.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1350,6 +1350,13 @@ func schema_pkg_apis_formspec_v1alpha1_WorkspaceStatus(ref common.ReferenceCallb
 							Description: "readyReplicas counts the pods that are ready.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"admittedClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "admittedClass is the class whose slot the workspace holds. After a change of spec.clusterClass it is the old class until the new one admits the workspace. Empty: none.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"firstReadyTime": {

@@ -72,6 +72,9 @@ func inUse(workspaces []string) string {
 // invalid says what no pod can be made from, and what to change. Empty: nothing.
 func invalid(class *v1alpha1.ClusterClass) string {
 	spec := class.Spec
+	if problem := class.Annotations[v1alpha1.AnnotationUndecodable]; problem != "" {
+		return fmt.Sprintf("the stored class cannot be read: %s. Correct the field", problem)
+	}
 	switch spec.NodeType {
 	case "", v1alpha1.NodeTypeDedicated, v1alpha1.NodeTypeShared, v1alpha1.NodeTypeDev:
 	default:

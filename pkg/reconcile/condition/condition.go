@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
 // maxMessage keeps a message that quotes somebody else (a scheduler, a webhook) within what the schema of conditions allows.
@@ -37,4 +39,12 @@ func Bool(b bool) metav1.ConditionStatus {
 		return metav1.ConditionTrue
 	}
 	return metav1.ConditionFalse
+}
+
+// InternalError shows that the operator itself failed on the object.
+func InternalError(conditions []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	return Set(conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInternalError, ObservedGeneration: generation,
+		Message: "the operator failed on this object and tries again; its log has the details",
+	}, now)
 }

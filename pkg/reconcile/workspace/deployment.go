@@ -28,20 +28,18 @@ func (in Input) deployment() *appsv1ac.DeploymentApplyConfiguration {
 		WithTemplate(in.podTemplate())
 	spec.Replicas = in.replicas()
 	return appsv1ac.Deployment(names.Deployment(in.Workspace.Name), in.Workspace.Namespace).
-		WithLabels(in.labels()).WithOwnerReferences(in.owner()).WithSpec(spec)
+		WithLabels(in.labels()).WithOwnerReferences(in.owner()).
+		WithAnnotations(map[string]string{v1alpha1.AnnotationClusterClass: in.Class.Name}).WithSpec(spec)
 }
 
 // applyDeployment adds the write of the Deployment if it differs. While an autoscaler may write the replica count at any moment, a write
 // that states one is conditional on the object that it was read from.
 func applyDeployment(p *Plan, in Input) {
 	child, config := in.Children.Deployment, in.deployment()
-	if !child.Differs(config) {
-		return
+	write := apply(p, in.Now, child, config)
+	if write != nil && child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
+		write.ResourceVersion = child.Live.ResourceVersion
 	}
-	if child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
-		config.WithResourceVersion(child.Live.ResourceVersion)
-	}
-	p.Apply = append(p.Apply, child.Write(config))
 }
 
 func isDeployment(write reconcile.Write) bool {

@@ -46,12 +46,14 @@ type Input struct {
 	Workspace *v1alpha1.Workspace
 	// Class is the ClusterClass that the Workspace names. Nil: there is none.
 	Class *v1alpha1.ClusterClass
+	// Admitted is the class whose slot the Workspace holds. Nothing new starts unless it is Class.
+	Admitted string
 	// Children are the live children of the deterministic names, ours or not.
 	Children Children
 	// Pods are the pods that carry the workspace's label.
 	Pods []*corev1.Pod
 	// Refusal is why the last write failed. Nil: it did not.
-	Refusal *Refusal
+	Refusal *reconcile.Refusal
 }
 
 // Children are the live children of one Workspace.
@@ -74,14 +76,4 @@ type Settings struct {
 	Image string
 	// AllowUnpinned accepts an image without a version (--dev).
 	AllowUnpinned bool
-}
-
-// Refusal is a write that the API server refused, as a condition shows it.
-type Refusal struct {
-	// Reason is one of the documented condition reasons.
-	Reason string
-	// Message says what is wrong and what to change.
-	Message string
-	// Stalled: nothing changes before a user acts.
-	Stalled bool
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/image"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
@@ -28,12 +29,52 @@ type obstacle struct {
 
 // obstruct finds the first obstacle. Nil: the children can be what the spec says.
 func obstruct(in Input) *obstacle {
-	for _, check := range []func(Input) *obstacle{
-		otherCluster, classMissing, regionMismatch, invalidSpec, invalidClass, unpinnedImage, nameTaken,
-	} {
-		if found := check(in); found != nil {
-			return found
+	if o := misfit(in); o != nil {
+		return o
+	}
+	if o := classFull(in); o != nil {
+		return o
+	}
+	return nameTaken(in)
+}
+
+// misfit finds why the Workspace could not run here even with a slot of its class.
+func misfit(in Input) *obstacle {
+	for _, check := range []func(Input) *obstacle{unreadable, otherCluster, classMissing, regionMismatch, invalidSpec, invalidClass, unpinnedImage} {
+		if o := check(in); o != nil {
+			return o
 		}
+	}
+	return nil
+}
+
+// Candidate says whether the Workspace may ask for a slot of its class. One that could not run anyway holds nobody up.
+func Candidate(in Input) bool { return misfit(in) == nil }
+
+// Evicted says whether the Workspace must not run here and does not any more.
+func Evicted(in Input) bool {
+	o := otherCluster(in)
+	return o != nil && o.evict && !in.Children.Deployment.Exists()
+}
+
+func classFull(in Input) *obstacle {
+	switch {
+	case in.Admitted == in.Class.Name:
+		return nil
+	case in.Class.DeletionTimestamp != nil:
+		return &obstacle{reason: v1alpha1.ReasonClassFull, message: fmt.Sprintf(
+			"ClusterClass %q is being deleted and admits nobody. Choose another in spec.clusterClass", in.Class.Name)}
+	default:
+		return &obstacle{reason: v1alpha1.ReasonClassFull, message: fmt.Sprintf(
+			"all %d slots of ClusterClass %q are taken; the workspace gets the next free one that no older one waits for. Raise maxWorkspaces, or choose another class",
+			in.Class.Spec.MaxWorkspaces, in.Class.Name)}
+	}
+}
+
+// unreadable finds a Workspace of which only the metadata could be decoded.
+func unreadable(in Input) *obstacle {
+	if problem := in.Workspace.Annotations[v1alpha1.AnnotationUndecodable]; problem != "" {
+		return invalid("the stored workspace cannot be read: %s. Correct the field", problem)
 	}
 	return nil
 }
@@ -94,6 +135,9 @@ func invalidSpec(in Input) *obstacle {
 
 // invalidClass finds class values that no pod can be made from.
 func invalidClass(in Input) *obstacle {
+	if problem := in.Class.Annotations[v1alpha1.AnnotationUndecodable]; problem != "" {
+		return invalid("the stored ClusterClass %q cannot be read: %s. Correct the field", in.Class.Name, problem)
+	}
 	if _, known := tiers[in.Class.Spec.NodeType]; !known {
 		return invalid("nodeType of ClusterClass %q is %q. Use dedicated, shared or dev, or leave it out", in.Class.Name, in.Class.Spec.NodeType)
 	}
@@ -129,16 +173,11 @@ func nameTaken(in Input) *obstacle {
 		{"HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},
 	} {
 		if child.exists && !Owns(in.Workspace, child.object) {
-			return &obstacle{reason: v1alpha1.ReasonNameConflict, stalled: true, after: conflictRetry,
-				message: NameConflict(child.kind, child.object.GetName())}
+			taken := reconcile.NameConflict(child.kind, child.object.GetName())
+			return &obstacle{reason: taken.Reason, message: taken.Message, stalled: taken.Stalled, after: conflictRetry}
 		}
 	}
 	return nil
-}
-
-// NameConflict is the message about a foreign object that has the name of a child.
-func NameConflict(kind, name string) string {
-	return fmt.Sprintf("%s %q exists and does not belong to this workspace; it is left alone. Remove or rename it", kind, name)
 }
 
 // Owns says whether an object is the Workspace's own: by the UID of its controller or, for the credentials Secret, which has no owner,
@@ -151,8 +190,10 @@ func Owns(ws *v1alpha1.Workspace, object metav1.Object) bool {
 }
 
 func ownsCredentials(workspace string, object metav1.Object) bool {
-	return object.GetName() == names.Credentials(workspace) &&
-		object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
-		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == workspace &&
-		metav1.GetControllerOfNoCopy(object) == nil
+	if object.GetName() != names.Credentials(workspace) || metav1.GetControllerOfNoCopy(object) != nil {
+		return false
+	}
+	marked := object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
+		object.GetAnnotations()[v1alpha1.AnnotationWorkspaceName] == workspace
+	return marked || reconcile.Legacy(object)
 }

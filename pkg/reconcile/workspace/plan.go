@@ -4,7 +4,9 @@
 package workspace
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
@@ -22,6 +24,8 @@ type Plan struct {
 	Apply []reconcile.Write
 	// Delete are the children to delete, in order, after the writes.
 	Delete []reconcile.Reference
+	// Overridden says which fields of which children something else keeps rewriting. They are left as they are for a while.
+	Overridden []string
 	// Status is the whole new status.
 	Status v1alpha1.WorkspaceStatus
 	// After is when to look again without any event. Zero: never.
@@ -53,17 +57,17 @@ func (in Input) converge() Plan {
 		p.Finalizer = reconcile.FinalizerAdd
 	}
 	// The credentials come first: the Deployment refers to them.
-	apply(&p, in.Children.Credentials, in.credentials())
-	apply(&p, in.Children.ConfigMap, in.configMap())
-	apply(&p, in.Children.Service, in.service())
+	apply(&p, in.Now, in.Children.Credentials, in.credentials())
+	apply(&p, in.Now, in.Children.ConfigMap, in.configMap())
+	apply(&p, in.Now, in.Children.Service, in.service())
 	applyDeployment(&p, in)
 	if in.minimum() >= 2 {
-		apply(&p, in.Children.DisruptionBudget, in.disruptionBudget())
+		apply(&p, in.Now, in.Children.DisruptionBudget, in.disruptionBudget())
 	} else {
 		remove(&p, in.Workspace, "PodDisruptionBudget", in.Children.DisruptionBudget)
 	}
 	if in.autoscaled() {
-		apply(&p, in.Children.Autoscaler, in.autoscaler())
+		apply(&p, in.Now, in.Children.Autoscaler, in.autoscaler())
 	} else {
 		remove(&p, in.Workspace, "HorizontalPodAutoscaler", in.Children.Autoscaler)
 	}
@@ -93,10 +97,19 @@ func (in Input) evict() Plan {
 	return p
 }
 
-// apply adds the write of a child that differs from what is wanted.
-func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, child reconcile.Child[T, C], config C) {
-	if child.Differs(config) {
+// apply adds the write of a child that differs from what is wanted, and returns it so that conditions can be added.
+func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, now time.Time, child reconcile.Child[T, C], config C) *reconcile.Write {
+	switch {
+	case !child.Differs(config):
+		return nil
+	case child.Overridden(config, now):
+		fields := strings.Join(reconcile.Differences(config, child.Ours), ", ")
+		p.Overridden = append(p.Overridden, fmt.Sprintf("%s %q: %s", *config.GetKind(), *config.GetName(), fields))
+		p.After = reconcile.OverriddenRetry
+		return nil
+	default:
 		p.Apply = append(p.Apply, child.Write(config))
+		return &p.Apply[len(p.Apply)-1]
 	}
 }
 

@@ -6,15 +6,19 @@ package workspace
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 )
 
@@ -39,6 +43,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		status.FirstReadyTime = ptr.To(metav1.NewTime(in.Now).Rfc3339Copy())
 	}
 	status.Artifact = in.artifact()
+	status.AdmittedClass = in.Admitted
 	status.Phase = phase(v, status.FirstReadyTime != nil)
 
 	set := func(conditionType string, value metav1.ConditionStatus, reason, message string) {
@@ -61,6 +66,20 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, v.reason, v.message)
 	} else {
 		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionStalled)
+	}
+	switch {
+	case in.Admitted == in.Workspace.Spec.ClusterClass:
+		set(v1alpha1.ConditionAdmitted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, "the workspace holds one of its class's slots")
+	case v.reason == v1alpha1.ReasonClassFull:
+		set(v1alpha1.ConditionAdmitted, metav1.ConditionFalse, v.reason, v.message)
+	default:
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionAdmitted)
+	}
+	if len(p.Overridden) > 0 {
+		set(v1alpha1.ConditionOverridden, metav1.ConditionTrue, v1alpha1.ReasonOverridden,
+			"a policy or webhook changes what the operator writes, which is not fought: "+strings.Join(p.Overridden, "; "))
+	} else {
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionOverridden)
 	}
 	bound := in.datastoresBound()
 	set(v1alpha1.ConditionDatastoresBound, bound.ready, bound.reason, bound.message)
@@ -102,28 +121,39 @@ func (in Input) assess(p Plan) verdict {
 	if in.asleep() {
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; its next request wakes it", false}
 	}
-	if !in.Children.Deployment.Exists() || p.writesDeployment() {
-		return in.progressing(0, 0)
+	if !in.Children.Deployment.Exists() {
+		return in.progressing(in.minimum(), 0, 0)
 	}
-	return in.rollout(in.Children.Deployment.Live)
+	return in.rollout(in.Children.Deployment.Live, in.rolls(p))
 }
 
-// writesDeployment says whether the rollout that the cache shows is about to be replaced by another.
-func (p Plan) writesDeployment() bool {
-	return slices.ContainsFunc(p.Apply, isDeployment)
+// rolls says whether the plan replaces the rollout that the cache shows by another.
+func (in Input) rolls(p Plan) bool {
+	i := slices.IndexFunc(p.Apply, isDeployment)
+	if i < 0 {
+		return false
+	}
+	want, ours := p.Apply[i].Config.(*appsv1ac.DeploymentApplyConfiguration), in.Children.Deployment.Ours
+	return ours == nil || ours.Spec == nil || !equality.Semantic.DeepEqual(ours.Spec.Template, want.Spec.Template)
 }
 
 // rollout reads the Deployment as "kubectl rollout status" does, but an autoscaler's scale-up, or a loss above the class minimum, does
 // not make a running workspace less Ready. Source: contract §1.
-func (in Input) rollout(d *appsv1.Deployment) verdict {
-	minimum, s := in.minimum(), d.Status
+func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
+	minimum, asked, s, was := in.minimum(), ptr.Deref(d.Spec.Replicas, 1), d.Status, in.wasReady()
+	if replaced {
+		return in.progressing(max(minimum, asked), 0, s.AvailableReplicas)
+	}
 	observed := s.ObservedGeneration >= d.Generation
-	if observed && s.UpdatedReplicas == s.Replicas && s.UpdatedReplicas >= minimum && s.AvailableReplicas >= minimum {
+	complete := observed && s.UpdatedReplicas == s.Replicas && s.UpdatedReplicas >= minimum
+	// A change that was not looked at yet and is not ours is most likely the autoscaler's new count.
+	unmoved := !observed && was.Status == metav1.ConditionTrue && was.Reason == v1alpha1.ReasonAvailable && was.ObservedGeneration == in.Workspace.Generation
+	if (complete || unmoved) && s.AvailableReplicas >= minimum {
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAvailable,
 			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false}
 	}
 	if refused := deploymentCondition(d, appsv1.DeploymentReplicaFailure); refused != nil && refused.Status == corev1.ConditionTrue {
-		r := RefusedPods(refused.Message)
+		r := reconcile.Refused("the pods are refused", refused.Message)
 		return verdict{metav1.ConditionFalse, r.Reason, r.Message, r.Stalled}
 	}
 	if t := in.trouble(); t != nil {
@@ -133,17 +163,25 @@ func (in Input) rollout(d *appsv1.Deployment) verdict {
 	switch {
 	case observed && progress != nil && progress.Status == corev1.ConditionFalse:
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded, "the rollout makes no progress: " + progress.Message, false}
-	case observed && progress != nil && progress.Reason == "NewReplicaSetAvailable" && s.UpdatedReplicas == s.Replicas && s.AvailableReplicas < minimum:
+	case observed && progress != nil && progress.Reason == "NewReplicaSetAvailable" && s.UpdatedReplicas == s.Replicas && asked >= minimum &&
+		was.Status != metav1.ConditionUnknown && was.Reason != v1alpha1.ReasonAsleep:
+		// Once a rollout was complete, the Deployment calls it so for ever. Only what was there before is a loss: replicas that a wake
+		// or a higher minimum adds are on their way.
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
 			fmt.Sprintf("%d of at least %s available", s.AvailableReplicas, count(minimum, "replica is", "replicas are")), false}
 	default:
-		return in.progressing(s.UpdatedReplicas, s.AvailableReplicas)
+		return in.progressing(max(minimum, asked), s.UpdatedReplicas, s.AvailableReplicas)
 	}
 }
 
-func (in Input) progressing(updated, available int32) verdict {
+// wasReady is the condition Ready as it was.
+func (in Input) wasReady() metav1.Condition {
+	return ptr.Deref(meta.FindStatusCondition(in.Workspace.Status.Conditions, v1alpha1.ConditionReady), metav1.Condition{})
+}
+
+func (in Input) progressing(wanted, updated, available int32) verdict {
 	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress,
-		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(in.minimum(), "replica", "replicas"), available), false}
+		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(wanted, "replica", "replicas"), available), false}
 }
 
 func count(n int32, one, many string) string {

@@ -47,21 +47,29 @@ func podReady(pod *corev1.Pod) bool {
 	})
 }
 
-// waiting maps the kubelet's reasons to ours. Others that keep a container from starting are told as they are.
-var waiting = map[string]string{
-	"ImagePullBackOff":  v1alpha1.ReasonImagePullBackOff,
-	"ErrImagePull":      v1alpha1.ReasonImagePullBackOff,
-	"ErrImageNeverPull": v1alpha1.ReasonImagePullBackOff,
-	"InvalidImageName":  v1alpha1.ReasonImagePullBackOff,
-	"CrashLoopBackOff":  v1alpha1.ReasonCrashLoopBackOff,
+// pullErrors are the kubelet's reasons for an image that it cannot pull.
+var pullErrors = []string{
+	"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "RegistryUnavailable", "SignatureValidationFailed",
+}
+
+// pullError is the cause of a failed pull. Between two attempts the kubelet repeats it behind words of its own, which would come and go.
+func pullError(message string) string {
+	if strings.HasPrefix(message, "Back-off pulling image ") {
+		for _, reason := range pullErrors {
+			if _, cause, found := strings.Cut(message, ": "+reason+": "); found {
+				return cause
+			}
+		}
+	}
+	return message
 }
 
 // containerTrouble tells why the container does not run. A container that ended twice is in a crash loop also while it runs its next
 // short life, so that the reason does not flicker.
 func (in Input) containerTrouble(pod *corev1.Pod) *trouble {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil && waiting[w.Reason] == v1alpha1.ReasonImagePullBackOff {
-			return &trouble{v1alpha1.ReasonImagePullBackOff, fmt.Sprintf("image %q cannot be pulled: %s", in.image(), w.Message)}
+		if w := c.State.Waiting; w != nil && slices.Contains(pullErrors, w.Reason) {
+			return &trouble{v1alpha1.ReasonImagePullBackOff, fmt.Sprintf("image %q cannot be pulled: %s", in.image(), pullError(w.Message))}
 		}
 		if ended := c.LastTerminationState.Terminated; ended != nil && c.RestartCount >= 2 {
 			return &trouble{v1alpha1.ReasonCrashLoopBackOff, fmt.Sprintf(

@@ -20,6 +20,8 @@ const (
 	ConditionAutoscalingActive = "AutoscalingActive"
 	// ConditionAdmitted on a Workspace is True once it holds one of its class's maxWorkspaces slots, which it keeps.
 	ConditionAdmitted = "Admitted"
+	// ConditionOverridden on a Workspace is True while a policy or webhook rewrites fields that the operator sets. Absent otherwise.
+	ConditionOverridden = "Overridden"
 	// ConditionValidated on a Datastore is True once its endpoint answered with the given credentials.
 	ConditionValidated = "Validated"
 	// ConditionDenied on a ResourceClaim or Datastore is True while nothing may be injected, with the reason.
@@ -78,6 +80,8 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonUnpinnedImage: the image has no version, or the version "latest".
 	ReasonUnpinnedImage = "UnpinnedImage"
+	// ReasonOverridden: a policy or webhook rewrites fields that the operator sets; the message names them.
+	ReasonOverridden = "Overridden"
 	// ReasonInternalError: the operator itself failed on this object; its log has the details.
 	ReasonInternalError = "InternalError"
 	// ReasonNoneListed: the Workspace lists no datastore and no cache.

@@ -144,7 +144,7 @@ type WorkspaceStatus struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive.
+	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, Overridden.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

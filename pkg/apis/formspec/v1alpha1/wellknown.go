@@ -32,9 +32,16 @@ const (
 	AnnotationIdle = "formspec.dev/idle"
 	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
 	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
+	// AnnotationUndecodable is on objects in the operator's memory only: what of the stored object does not fit its type.
+	AnnotationUndecodable = "formspec.dev/undecodable"
+	// AnnotationClusterClass on a Deployment is the class whose slot it takes up, until it is gone.
+	AnnotationClusterClass = "formspec.dev/cluster-class"
 	// AnnotationWorkspaceName on a credentials Secret, which has no owner reference, is the full name of its Workspace.
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
 )
+
+// LegacyManager is the field manager of an operator for these kinds that wrote by updates. What it owns is taken over.
+const LegacyManager = "formspec-operator"
 
 // The finalizers.
 const (

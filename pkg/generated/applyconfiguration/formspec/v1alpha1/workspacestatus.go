@@ -18,12 +18,15 @@ import (
 type WorkspaceStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive.
+	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, Overridden.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// phase is a one-word summary: Pending, Ready, Degraded, Sleeping or Terminating.
 	Phase *formspecv1alpha1.Phase `json:"phase,omitempty"`
 	// readyReplicas counts the pods that are ready.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// admittedClass is the class whose slot the workspace holds. After a change of spec.clusterClass it is the old class until the new
+	// one admits the workspace. Empty: none.
+	AdmittedClass *string `json:"admittedClass,omitempty"`
 	// firstReadyTime is when the workspace was first Ready. Idleness is counted from here.
 	FirstReadyTime *metav1.Time `json:"firstReadyTime,omitempty"`
 	// artifact is the newest artifact whose binary the pods were restarted for.
@@ -70,6 +73,14 @@ func (b *WorkspaceStatusApplyConfiguration) WithPhase(value formspecv1alpha1.Pha
 // If called multiple times, the ReadyReplicas field is set to the value of the last call.
 func (b *WorkspaceStatusApplyConfiguration) WithReadyReplicas(value int32) *WorkspaceStatusApplyConfiguration {
 	b.ReadyReplicas = &value
+	return b
+}
+
+// WithAdmittedClass sets the AdmittedClass field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AdmittedClass field is set to the value of the last call.
+func (b *WorkspaceStatusApplyConfiguration) WithAdmittedClass(value string) *WorkspaceStatusApplyConfiguration {
+	b.AdmittedClass = &value
 	return b
 }
 

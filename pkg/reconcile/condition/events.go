@@ -1,7 +1,7 @@
 // Copyright The FormSpec Operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package workspace
+package condition
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -12,11 +12,11 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 )
 
-// Events are what to tell about the step from one status to the next: a workspace that became Ready or fell asleep, and each new reason
-// for a failure. A rollout under way is no event.
-func Events(before, after v1alpha1.WorkspaceStatus) []reconcile.Event {
-	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady)
-	is := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionReady)
+// Events are what to tell about the step from one status to the next: an object that became Ready, and each new reason for a failure.
+// Progress under way is no event.
+func Events(before, after []metav1.Condition) []reconcile.Event {
+	was := meta.FindStatusCondition(before, v1alpha1.ConditionReady)
+	is := meta.FindStatusCondition(after, v1alpha1.ConditionReady)
 	if is == nil || is.Status == metav1.ConditionUnknown || is.Reason == v1alpha1.ReasonTerminating {
 		return nil
 	}
