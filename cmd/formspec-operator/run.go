@@ -63,7 +63,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	return op.run(ctx)
+	defer context.AfterFunc(ctx, func() { logger.Info("Stopping", "cause", context.Cause(ctx), "timeout", o.shutdownTimeout) })()
+	if err := op.run(ctx); err != nil {
+		return err
+	}
+	logger.Info("Stopped")
+	return nil
 }
 
 // operator is everything that one process runs. It is built whole before any part of it starts.
