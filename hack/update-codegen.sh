@@ -24,7 +24,8 @@ kube::codegen::gen_openapi --boilerplate "$boilerplate" \
   --output-model-name-file zz_generated.model_name.go \
   --report-filename /dev/null --update-report pkg/apis
 
-# The apply configurations carry our own schema, so that the fake clientset can track managed fields.
+# The apply configurations carry our own schema, so that the fake clientset can track managed fields. It is looked up by the import
+# path, which +k8s:openapi-model-package therefore spells.
 schema=$(mktemp)
 trap 'rm -f "$schema"' EXIT
 go run ./hack/openapi-schema >"$schema"
