@@ -207,6 +207,22 @@ func TestStandby(t *testing.T) {
 			<-leader.result
 		})
 	})
+	t.Run("stops at once while the API server is out of reach", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			client := (&leaseServer{}).client("standby")
+			client.network(isLost, arrives)
+			standby := start(t, client, 0)
+			wait(time.Second)
+			before := time.Now()
+			standby.signal()
+			if err := <-standby.result; err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+			if took := standby.ended.Sub(before); took > 0 {
+				t.Errorf("stopping took %s", took)
+			}
+		})
+	})
 	t.Run("never gives up", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			client := (&leaseServer{}).client("standby")
