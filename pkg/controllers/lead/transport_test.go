@@ -33,6 +33,7 @@ func TestTransport(t *testing.T) {
 	}))
 	defer server.Close()
 	newClient := func(t *testing.T) (*Fence, *http.Client) {
+		t.Helper()
 		fence := NewFence(testingclock.NewFakeClock(time.Now()))
 		transport := &http.Transport{DialContext: fence.WrapDial(new(net.Dialer).DialContext)}
 		t.Cleanup(transport.CloseIdleConnections)
@@ -59,7 +60,7 @@ func TestTransport(t *testing.T) {
 		fence, client := newClient(t)
 		for range 2 {
 			body := &closable{Reader: strings.NewReader("x")}
-			_, err := client.Post(server.URL, "", body)
+			err := fails(client.Post(server.URL, "", body))
 			if !errors.Is(err, ErrFenced) || !body.closed {
 				t.Errorf("got %v, body closed: %t", err, body.closed)
 			}
@@ -77,7 +78,7 @@ func TestTransport(t *testing.T) {
 			<-arrived
 			fence.seal()
 		}()
-		if _, err := client.Get(server.URL + "/slow"); !errors.Is(err, ErrFenced) {
+		if err := fails(client.Get(server.URL + "/slow")); !errors.Is(err, ErrFenced) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -107,7 +108,7 @@ func TestTransport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Do(req); !errors.Is(err, context.Canceled) || errors.Is(err, ErrFenced) {
+		if err := fails(client.Do(req)); !errors.Is(err, context.Canceled) || errors.Is(err, ErrFenced) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -117,29 +118,37 @@ func TestTransport(t *testing.T) {
 func TestTransportLetsGoOfARequestThatIsOver(t *testing.T) {
 	fence := NewFence(testingclock.NewFakeClock(time.Now()))
 	fence.openForGood()
-	var sent context.Context
-	var fails error
+	var sent *http.Request
+	var failure error
 	transport := fence.WrapTransport(roundTripper(func(req *http.Request) (*http.Response, error) {
-		sent = req.Context()
-		return &http.Response{Body: http.NoBody}, fails
+		sent = req
+		return &http.Response{Body: http.NoBody}, failure
 	}))
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 
 	resp, err := transport.RoundTrip(req)
-	if err != nil || sent.Err() != nil {
-		t.Fatalf("got %v, and the request was cancelled before its answer was read: %v", err, sent.Err())
+	if err != nil || sent.Context().Err() != nil {
+		t.Fatalf("got %v, and the request was cancelled before its answer was read: %v", err, sent.Context().Err())
 	}
 	_ = resp.Body.Close()
-	if sent.Err() == nil {
+	if sent.Context().Err() == nil {
 		t.Error("after the answer was read, the request is still held")
 	}
-	fails = errors.New("failed")
-	if _, err := transport.RoundTrip(req); !errors.Is(err, fails) {
+	failure = errors.New("failed")
+	if err := fails(transport.RoundTrip(req)); !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}
-	if sent.Err() == nil {
+	if sent.Context().Err() == nil {
 		t.Error("after a failure, the request is still held")
 	}
+}
+
+// fails returns the error of a request that is expected to fail.
+func fails(resp *http.Response, err error) error {
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	return err
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
