@@ -11,7 +11,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,6 +39,8 @@ var (
 	servicesResource    = corev1.SchemeGroupVersion.WithResource("services")
 	configMapsResource  = corev1.SchemeGroupVersion.WithResource("configmaps")
 	secretsResource     = corev1.SchemeGroupVersion.WithResource("secrets")
+	budgetsResource     = policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets")
+	autoscalersResource = autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")
 )
 
 // aWorkspace is "shop" of the class "standard", as a user has just made it.

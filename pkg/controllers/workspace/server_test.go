@@ -89,7 +89,7 @@ func (s *server) react(tracker clienttesting.ObjectTracker) clienttesting.Reacti
 		switch a := action.(type) {
 		case clienttesting.PatchActionImpl:
 			if a.GetPatchType() != types.ApplyPatchType {
-				return answer("patch", func() (runtime.Object, error) { return s.written(tracker, a) })
+				return answer("patch", func() (runtime.Object, error) { return s.apply(tracker, a, preconditions(a)) })
 			}
 			metadata := preconditions(a)
 			if metadata.ResourceVersion == "1" {
@@ -129,10 +129,12 @@ func conflict(gvr schema.GroupVersionResource, name, why string) error {
 	return apierrors.NewConflict(gvr.GroupResource(), name, errors.New(why))
 }
 
-// apply checks the preconditions and gives the object its new version, and a new one a UID.
+// apply, which a merge patch is as well here, checks the preconditions and gives the object its new version, and a new one a UID.
 func (s *server) apply(tracker clienttesting.ObjectTracker, a clienttesting.PatchActionImpl, sent metav1.ObjectMeta) (runtime.Object, error) {
 	before := live(tracker, a.GetResource(), a.GetNamespace(), a.GetName())
 	switch {
+	case before == nil && a.GetPatchType() != types.ApplyPatchType:
+		return nil, apierrors.NewNotFound(a.GetResource().GroupResource(), a.GetName())
 	case before == nil && sent.UID != "":
 		return nil, conflict(a.GetResource(), a.GetName(), "there is no such object")
 	case before != nil && sent.UID != "" && sent.UID != before.GetUID():
@@ -148,7 +150,7 @@ func (s *server) apply(tracker clienttesting.ObjectTracker, a clienttesting.Patc
 	return s.written(tracker, a)
 }
 
-// withIdentity sets UID and version in an apply configuration, which the fake clientset stores as they come.
+// withIdentity sets UID and version in a patch, which the fake clientset stores as they come.
 func withIdentity(patch []byte, uid types.UID, version string) []byte {
 	var object map[string]any
 	if err := json.Unmarshal(patch, &object); err != nil {
