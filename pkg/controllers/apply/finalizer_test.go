@@ -6,12 +6,12 @@ package apply_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
@@ -61,16 +61,15 @@ func TestRemoveFinalizer(t *testing.T) {
 		applied bool     // ours was applied by us
 		want    []string
 		gone    bool
-		patches int
 	}{
-		"the last one":              {nil, true, nil, true, 1},
-		"others hold it still":      {[]string{"example.com/theirs"}, true, []string{"example.com/theirs"}, false, 1},
-		"another operator wrote it": {[]string{finalizer}, false, nil, true, 2},
+		"the last one":              {nil, true, nil, true},
+		"others hold it still":      {[]string{"example.com/theirs"}, true, []string{"example.com/theirs"}, false},
+		"another operator wrote it": {[]string{finalizer}, false, nil, true},
 		"another operator wrote it, and others hold it still": {
-			[]string{"example.com/theirs", finalizer}, false, []string{"example.com/theirs"}, false, 2,
+			[]string{"example.com/theirs", finalizer}, false, []string{"example.com/theirs"}, false,
 		},
-		"both another operator and we wrote it": {[]string{finalizer}, true, nil, true, 2},
-		"it is not there":                       {[]string{"example.com/theirs"}, false, []string{"example.com/theirs"}, false, 1},
+		"both another operator and we wrote it": {[]string{finalizer}, true, nil, true},
+		"it is not there":                       {[]string{"example.com/theirs"}, false, []string{"example.com/theirs"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := workspace(t, true, row.theirs...)
@@ -80,13 +79,17 @@ func TestRemoveFinalizer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			object, err := api.Get(t.Context(), "shop", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
 			client.ClearActions()
-			written, gone, err := apply.RemoveFinalizer(t.Context(), api, "formspec-test", finalizer, identity())
+			written, gone, err := apply.RemoveFinalizer(t.Context(), api, "formspec-test", finalizer, object)
 			if err != nil || gone != row.gone || !slices.Equal(written.Finalizers, row.want) {
 				t.Errorf("finalizers %q, gone %v, error %v; want %q, gone %v", written.Finalizers, gone, err, row.want, row.gone)
 			}
-			if got := len(client.Actions()); got != row.patches {
-				t.Errorf("%d requests, want %d", got, row.patches)
+			if got := len(client.Actions()); got != 1 {
+				t.Errorf("%d requests, want 1", got)
 			}
 		})
 	}
@@ -99,18 +102,20 @@ func TestAFinalizerOfAnObjectThatIsGone(t *testing.T) {
 		gone bool
 	}{
 		"no object of the name": {apierrors.NewNotFound(workspaces, "shop"), true},
-		"another UID":           {apierrors.NewConflict(workspaces, "shop", errors.New("uid")), true},
+		"it has changed":        {apierrors.NewConflict(workspaces, "shop", errors.New("resourceVersion")), false},
 		"a refusal":             {apierrors.NewForbidden(workspaces, "shop", errors.New("no")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := workspace(t, true, finalizer)
 			client.PrependReactor("patch", "workspaces", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				if action.(clienttesting.PatchAction).GetPatchType() != types.ApplyPatchType {
-					t.Error("the object was patched without a precondition")
+				if patch := string(action.(clienttesting.PatchAction).GetPatch()); !strings.Contains(patch, `"resourceVersion":"7"`) {
+					t.Errorf("the object was patched without a precondition: %s", patch)
 				}
 				return true, nil, row.err
 			})
-			_, gone, err := apply.RemoveFinalizer(t.Context(), client.FormspecV1alpha1().Workspaces("bank"), "formspec-test", finalizer, identity())
+			object := &v1alpha1.Workspace{ObjectMeta: existing("ours")}
+			object.Finalizers, object.ResourceVersion = []string{finalizer}, "7"
+			_, gone, err := apply.RemoveFinalizer(t.Context(), client.FormspecV1alpha1().Workspaces("bank"), "formspec-test", finalizer, object)
 			if gone != row.gone || (err == nil) != row.gone || (err != nil && !errors.Is(err, row.err)) {
 				t.Errorf("gone %v, error %v; want gone %v", gone, err, row.gone)
 			}
