@@ -39,7 +39,10 @@ func newRunCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.complete(ownNamespace(serviceAccountNamespace))
-			if err := errors.Join(o.validate(), logging.apply()); err != nil {
+			if err := o.validate(); err != nil {
+				return usageError{err}
+			}
+			if err := logging.apply(); err != nil {
 				return usageError{err}
 			}
 			return run(cmd.Context(), o)
