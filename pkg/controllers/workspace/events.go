@@ -81,7 +81,9 @@ func (c *Controller) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha
 				c.ledger.Observe(cur)
 			}
 			key := cache.MetaObjectToName(cur)
-			if !c.memory.Echo(key, cur.ResourceVersion) && (metadataChanged(old, cur) || !slices.Equal(old.Finalizers, cur.Finalizers)) {
+			// Of what is compared our own writes change the finalizers only. A user's change may arrive together with them.
+			echo := c.memory.Echo(key, cur.ResourceVersion)
+			if metadataChanged(old, cur) || (!echo && !slices.Equal(old.Finalizers, cur.Finalizers)) {
 				c.enqueue(key, now)
 			}
 		},
@@ -244,7 +246,12 @@ func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Sec
 				wake(secret, soon)
 			}
 		},
-		UpdateFunc: func(_, cur *corev1.Secret) { wake(cur, now) },
+		UpdateFunc: func(old, cur *corev1.Secret) {
+			if old.Annotations[v1alpha1.AnnotationWorkspaceName] != cur.Annotations[v1alpha1.AnnotationWorkspaceName] {
+				wake(old, now) // somebody changed the name by which we know it
+			}
+			wake(cur, now)
+		},
 		DeleteFunc: func(secret cache.DeletedObject[*corev1.Secret]) {
 			if secret.OptionalObj != nil {
 				wake(secret.OptionalObj, now)
@@ -309,7 +316,7 @@ func autoscalerUrgency(old, cur *autoscalingv2.HorizontalPodAutoscaler) urgency 
 	oldStatus, oldReason := active(old)
 	curStatus, curReason := active(cur)
 	switch {
-	case metadataChanged(old, cur):
+	case metadataChanged(old, cur), !equality.Semantic.DeepEqual(old.Spec, cur.Spec): // before Kubernetes 1.37 it has no generation
 		return now
 	case oldStatus != curStatus || oldReason != curReason:
 		return soon

@@ -789,7 +789,7 @@ func schema_pkg_apis_formspec_v1alpha1_DatastoreStatus(ref common.ReferenceCallb
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions by type: Ready, Stalled, Validated, Denied.",
+							Description: "conditions by type: Ready, Stalled, Validated, Denied, Overcommitted.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -798,6 +798,34 @@ func schema_pkg_apis_formspec_v1alpha1_DatastoreStatus(ref common.ReferenceCallb
 									},
 								},
 							},
+						},
+					},
+					"claims": {
+						SchemaProps: spec.SchemaProps{
+							Description: "claims counts the approved claims.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"claimedConnections": {
+						SchemaProps: spec.SchemaProps{
+							Description: "claimedConnections adds up the maxConnections of the approved claims. Claims without a limit do not count.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"storageGB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageGB is how much the data take up, in gigabytes of 2^30 bytes, rounded up. 0: unknown or nothing.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"keyListed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keyListed says that formspec-owner-keys had an entry for the owner, which from then on wins over spec.ownerPublicKey even while the ConfigMap cannot be read.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},

@@ -28,6 +28,9 @@ func ConfigMap(workspace string) string { return Deployment(workspace) + "-confi
 // Credentials is the name of the Workspace's credentials Secret, which outlives it.
 func Credentials(workspace string) string { return Deployment(workspace) + "-db-credentials" }
 
+// Datastore is the name of the managed Secret of a Datastore of that name.
+func Datastore(datastore string) string { return safe("formspec-datastore-", datastore, "") }
+
 // safe joins the three parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
 // name, so that two names which share their beginning stay apart.
 func safe(prefix, name, suffix string) string {

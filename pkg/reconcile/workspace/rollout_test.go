@@ -204,7 +204,7 @@ func TestReady(t *testing.T) {
 			[]option{running, scaleToZero, idle}, isTrue, v1alpha1.ReasonAsleep, "", v1alpha1.PhaseSleeping,
 		},
 		"a write was refused": {
-			[]option{running, refused(reconcile.Refused("a write", "exceeded quota: q"))}, isFalse, v1alpha1.ReasonQuotaExceeded, "a write is refused. Raise", v1alpha1.PhaseDegraded,
+			[]option{running, refused(reconcile.Refused("a write is refused", "exceeded quota: q"))}, isFalse, v1alpha1.ReasonQuotaExceeded, "a write is refused. Raise", v1alpha1.PhaseDegraded,
 		},
 		"deleted": {
 			[]option{running, deleted}, isFalse, v1alpha1.ReasonTerminating, "", v1alpha1.PhaseTerminating,

@@ -24,6 +24,8 @@ const (
 	ConditionOverridden = "Overridden"
 	// ConditionValidated on a Datastore is True once its endpoint answered with the given credentials.
 	ConditionValidated = "Validated"
+	// ConditionOvercommitted on a Datastore is True while more is claimed or used than its capacity states. Absent otherwise.
+	ConditionOvercommitted = "Overcommitted"
 	// ConditionDenied on a ResourceClaim or Datastore is True while nothing may be injected, with the reason.
 	ConditionDenied = "Denied"
 	// ConditionInUse on a ClusterClass is True while a Workspace names it, with the count.
@@ -106,6 +108,10 @@ const (
 
 // The reasons of a Datastore's conditions. Source: contract §1.
 const (
+	// ReasonProbing: the endpoint was not probed yet.
+	ReasonProbing = "Probing"
+	// ReasonOvercommitted: more is claimed or used than the capacity states.
+	ReasonOvercommitted = "Overcommitted"
 	// ReasonSecretNotFound: spec.endpointSecretRef names no Secret.
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonSecretKeyEmpty: the Secret lacks the key, or its value is empty.

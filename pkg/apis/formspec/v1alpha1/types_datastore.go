@@ -138,9 +138,22 @@ type DatastoreStatus struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Stalled, Validated, Denied.
+	// conditions by type: Ready, Stalled, Validated, Denied, Overcommitted.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// claims counts the approved claims.
+	// +optional
+	Claims int32 `json:"claims,omitempty"`
+	// claimedConnections adds up the maxConnections of the approved claims. Claims without a limit do not count.
+	// +optional
+	ClaimedConnections int32 `json:"claimedConnections,omitempty"`
+	// storageGB is how much the data take up, in gigabytes of 2^30 bytes, rounded up. 0: unknown or nothing.
+	// +optional
+	StorageGB int64 `json:"storageGB,omitempty"`
+	// keyListed says that formspec-owner-keys had an entry for the owner, which from then on wins over spec.ownerPublicKey even while the
+	// ConfigMap cannot be read.
+	// +optional
+	KeyListed bool `json:"keyListed,omitempty"`
 }

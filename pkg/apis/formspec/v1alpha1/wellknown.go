@@ -11,6 +11,8 @@ const (
 	ManagedBy = "formspec-operator"
 	// LabelWorkspace has the workspace's name, shortened to a valid label value, on its children and pods.
 	LabelWorkspace = "formspec.dev/workspace"
+	// LabelDatastore has the datastore's name, shortened to a valid label value, on its managed Secret.
+	LabelDatastore = "formspec.dev/datastore"
 	// LabelRetained is "true" on a credentials Secret whose Workspace is gone.
 	LabelRetained = "formspec.dev/retained"
 )
@@ -36,6 +38,12 @@ const (
 	AnnotationUndecodable = "formspec.dev/undecodable"
 	// AnnotationClusterClass on a Deployment is the class whose slot it takes up, until it is gone.
 	AnnotationClusterClass = "formspec.dev/cluster-class"
+	// AnnotationOrigin on a managed Secret says which state of which endpoint Secret it was made from.
+	AnnotationOrigin = "formspec.dev/origin"
+	// AnnotationRevision on a managed Secret is a random word that is new with each set of credentials.
+	AnnotationRevision = "formspec.dev/revision"
+	// AnnotationCredentials on a pod template changes when the credentials do, and tells nothing about them.
+	AnnotationCredentials = "formspec.dev/credentials-revision"
 	// AnnotationWorkspaceName on a credentials Secret, which has no owner reference, is the full name of its Workspace.
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
 )

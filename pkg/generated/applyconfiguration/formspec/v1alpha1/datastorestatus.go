@@ -16,8 +16,17 @@ import (
 type DatastoreStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Stalled, Validated, Denied.
+	// conditions by type: Ready, Stalled, Validated, Denied, Overcommitted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// claims counts the approved claims.
+	Claims *int32 `json:"claims,omitempty"`
+	// claimedConnections adds up the maxConnections of the approved claims. Claims without a limit do not count.
+	ClaimedConnections *int32 `json:"claimedConnections,omitempty"`
+	// storageGB is how much the data take up, in gigabytes of 2^30 bytes, rounded up. 0: unknown or nothing.
+	StorageGB *int64 `json:"storageGB,omitempty"`
+	// keyListed says that formspec-owner-keys had an entry for the owner, which from then on wins over spec.ownerPublicKey even while the
+	// ConfigMap cannot be read.
+	KeyListed *bool `json:"keyListed,omitempty"`
 }
 
 // DatastoreStatusApplyConfiguration constructs a declarative configuration of the DatastoreStatus type for use with
@@ -44,5 +53,37 @@ func (b *DatastoreStatusApplyConfiguration) WithConditions(values ...*v1.Conditi
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithClaims sets the Claims field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Claims field is set to the value of the last call.
+func (b *DatastoreStatusApplyConfiguration) WithClaims(value int32) *DatastoreStatusApplyConfiguration {
+	b.Claims = &value
+	return b
+}
+
+// WithClaimedConnections sets the ClaimedConnections field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClaimedConnections field is set to the value of the last call.
+func (b *DatastoreStatusApplyConfiguration) WithClaimedConnections(value int32) *DatastoreStatusApplyConfiguration {
+	b.ClaimedConnections = &value
+	return b
+}
+
+// WithStorageGB sets the StorageGB field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StorageGB field is set to the value of the last call.
+func (b *DatastoreStatusApplyConfiguration) WithStorageGB(value int64) *DatastoreStatusApplyConfiguration {
+	b.StorageGB = &value
+	return b
+}
+
+// WithKeyListed sets the KeyListed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the KeyListed field is set to the value of the last call.
+func (b *DatastoreStatusApplyConfiguration) WithKeyListed(value bool) *DatastoreStatusApplyConfiguration {
+	b.KeyListed = &value
 	return b
 }
