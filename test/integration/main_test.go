@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	if testing.Short() {
 		os.Exit(m.Run())
 	}
+	atOnce()
 	os.Exit(run(m))
 }
 
@@ -34,7 +35,6 @@ func run(m *testing.M) int {
 		return 1
 	}
 	shared = env
-	allowParallel()
 	code := m.Run()
 	if err := env.tearDown(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
@@ -43,11 +43,11 @@ func run(m *testing.M) int {
 	return code
 }
 
-// allowParallel runs more tests at once than there are CPUs, unless told otherwise: they mostly wait.
-func allowParallel() {
-	stated := false
-	flag.Visit(func(f *flag.Flag) { stated = stated || f.Name == "test.parallel" })
-	if !stated {
-		_ = flag.Set("test.parallel", "12")
+// atOnce lets more tests run at the same time than there are processors, unless -parallel is given: they mostly wait.
+func atOnce() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "8")
 	}
 }
