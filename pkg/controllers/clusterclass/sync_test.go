@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,7 +30,6 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	formspecfake "github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/fake"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
-	formspecv1alpha1 "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
 )
 
 // start is when every test begins.
