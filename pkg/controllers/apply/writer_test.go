@@ -145,7 +145,7 @@ func TestApplyCreatesUnderAFreeNameOnly(t *testing.T) {
 			},
 			"a name that our own has, unseen by the cache": {
 				[]runtime.Object{k.object(existing("ours"))},
-				[]string{`apply ` + k.resource + ` version="1" uid=""`, `get ` + k.resource, `apply ` + k.resource + ` version="" uid="ours"`},
+				[]string{`apply ` + k.resource + ` version="1" uid=""`, `get ` + k.resource, `apply ` + k.resource + ` version="7" uid="ours"`},
 				false,
 			},
 		} {

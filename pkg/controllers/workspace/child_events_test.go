@@ -219,7 +219,7 @@ func TestASlotIsGivenBackWhenTheLastOfTheTwoIsGone(t *testing.T) {
 	t.Run("the workspace goes and its Deployment still ends", func(t *testing.T) {
 		child := childOf(func(d *appsv1.Deployment) { d.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy} })
 		quietly(t, []runtime.Object{child}, func(f *fixture) {
-			f.ledger.Seed("uid-of-shop", "standard")
+			f.ledger.Observe(admitted)
 			f.workspaceHandler().OnDelete(gone)
 			if !held(f.ledger) {
 				f.t.Error("the slot is free while the Deployment still runs")
