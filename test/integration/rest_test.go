@@ -5,7 +5,6 @@ package integration
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,7 +120,7 @@ func (s *scenario) versions() map[string]string {
 	deployments, err := s.kube.AppsV1().Deployments(s.namespace).List(s.Context(), metav1.ListOptions{})
 	s.must("list the Deployments", err)
 	for _, d := range deployments.Items {
-		versions["Deployment "+d.Name] = strconv.FormatInt(d.Generation, 10)
+		versions["Deployment "+d.Name] = fmt.Sprint(d.Generation)
 	}
 	return versions
 }
