@@ -5,7 +5,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +20,7 @@ import (
 func TestAtRest(t *testing.T) {
 	s := given(t)
 	count, window := 50, 20*time.Second
-	if os.Getenv("FORMSPEC_LONG") != "" {
+	if long() {
 		count, window = 200, time.Minute
 	}
 	plain, scaled := s.class(), s.class(full)

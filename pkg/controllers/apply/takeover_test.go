@@ -57,15 +57,21 @@ func TestFieldsOfAnOperatorThatWroteByUpdatesAreTakenOver(t *testing.T) {
 		request []string
 	}{
 		"the cache shows its fields": {
-			v1alpha1.LegacyManager, reconcile.Write{UID: "ours", Adopt: true}, []string{"region"},
+			v1alpha1.LegacyManager,
+			reconcile.Write{UID: "ours", Adopt: true},
+			[]string{"region"},
 			[]string{"get configmaps", "patch configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 		"the cache did not have the object": {
-			v1alpha1.LegacyManager, reconcile.Write{Create: true}, []string{"region"},
+			v1alpha1.LegacyManager,
+			reconcile.Write{Create: true},
+			[]string{"region"},
 			[]string{`apply configmaps version="1" uid=""`, "get configmaps", "patch configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 		"what other managers wrote is theirs": {
-			"kubectl", reconcile.Write{UID: "ours", Adopt: true}, []string{"password", "region"},
+			"kubectl",
+			reconcile.Write{UID: "ours", Adopt: true},
+			[]string{"password", "region"},
 			[]string{"get configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 	} {

@@ -4,11 +4,12 @@
 package workspace_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
@@ -16,58 +17,98 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
-// rewritten is a policy that changed the region in the ConfigMap when it was last written.
+// rewritten is a ConfigMap whose region a policy changes whenever it is written, as it was at the start.
 func rewritten(in *workspace.Input) {
 	asked := in.Children.ConfigMap.Ours
-	got := corev1ac.ConfigMapApplyConfiguration(*asked)
-	got.Data = map[string]string{"region": "elsewhere"}
+	got := *asked
+	got.Data = maps.Clone(asked.Data)
+	got.Data["region"] = "policy"
 	in.Children.ConfigMap.Ours = &got
 	in.Children.ConfigMap.Rewritten = &reconcile.Rewritten{
-		Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(&got), Fields: []string{"data.region"}, At: start,
+		Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(&got), Fields: reconcile.Differences(asked, &got), At: start,
 	}
 }
 
-// hidden is a policy that took the label off, so that the cache shows nothing.
+// hidden is a policy that takes away the label by which the caches select, so that they show nothing.
 func hidden(in *workspace.Input) {
 	rewritten(in)
 	in.Children.ConfigMap.Live, in.Children.ConfigMap.Ours = nil, nil
-	in.Children.ConfigMap.Rewritten.Fields = []string{"metadata.labels.app.kubernetes.io/managed-by"}
+	in.Children.ConfigMap.Rewritten.Fields = []string{"metadata.labels." + v1alpha1.LabelManagedBy}
 }
 
-func TestWhatAPolicyRewritesIsNotFought(t *testing.T) {
-	otherClass := class(func(c *v1alpha1.ClusterClass) { c.Spec.SLA = "99.9" })
+func TestAPolicyThatHidesWhatIsOursIsNotFought(t *testing.T) {
+	plan := workspace.Make(given(settled, ready(1), hidden, at(time.Minute)))
+	if got := writes(plan); len(got) > 0 {
+		t.Errorf("writes %q, want nothing", got)
+	}
+	got := conditionOf(plan.Status, v1alpha1.ConditionOverridden)
+	if got.Status != isTrue || !strings.Contains(got.Message, `ConfigMap "formspec-resource-shop-config": metadata.labels.app.kubernetes.io/managed-by`) {
+		t.Errorf("Overridden is %s, want it to name the label", asJSON(got))
+	}
+	plan = workspace.Make(given(settled, ready(1), hidden, at(5*time.Minute)))
+	if got := writes(plan); !slices.Equal(got, []string{"ConfigMap if the name is free"}) {
+		t.Errorf("writes %q after five minutes, want the ConfigMap", got)
+	}
+}
+
+func TestAPolicyThatRewritesIsNotFought(t *testing.T) {
 	for name, row := range map[string]struct {
 		options []option
-		writes  string
-		says    string // in the condition; empty: there is none
+		writes  []string
+		told    bool
 	}{
-		"it was changed a minute ago":     {[]option{settled, ready(1), rewritten, at(time.Minute)}, "", `ConfigMap "formspec-resource-shop-config": data.region`},
-		"it was changed long ago":         {[]option{settled, ready(1), rewritten, at(time.Hour)}, "ConfigMap", ""},
-		"something else is wanted":        {[]option{settled, ready(1), rewritten, otherClass, at(time.Minute)}, "ConfigMap", ""},
-		"its label was changed":           {[]option{settled, ready(1), hidden, at(time.Minute)}, "", `ConfigMap "formspec-resource-shop-config": metadata.labels.app.kubernetes.io/managed-by`},
-		"its label was changed, long ago": {[]option{settled, ready(1), hidden, at(time.Hour)}, "ConfigMap", ""},
+		"the write has just been changed":        {[]option{rewritten}, nil, true},
+		"it was changed almost five minutes ago": {[]option{rewritten, at(5*time.Minute - time.Second)}, nil, true},
+		"it was changed five minutes ago: the policy may be gone": {
+			[]option{rewritten, at(5 * time.Minute)}, []string{"ConfigMap if uid-of-ConfigMap"}, false,
+		},
+		"something else is wanted now": {
+			[]option{rewritten, region("jakarta")}, []string{"ConfigMap if uid-of-ConfigMap", "Deployment if uid-of-Deployment"}, false,
+		},
+		"somebody changed it once more": {
+			[]option{rewritten, func(in *workspace.Input) { in.Children.ConfigMap.Ours.WithData(map[string]string{"sla": "x"}) }},
+			[]string{"ConfigMap if uid-of-ConfigMap"},
+			false,
+		},
+		"the policy is gone and the write has arrived": {
+			[]option{rewritten, func(in *workspace.Input) { in.Children.ConfigMap.Ours.Data["region"] = "" }}, nil, false,
+		},
+		"other children are written as ever": {
+			[]option{rewritten, func(in *workspace.Input) {
+				in.Children.Service.Ours = corev1ac.Service("formspec-resource-shop", "bank")
+			}},
+			[]string{"Service if uid-of-Service"},
+			true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := workspace.Make(given(row.options...))
-			var kinds []string
-			for _, write := range plan.Apply {
-				kinds = append(kinds, *write.Config.GetKind())
-			}
-			if got := strings.Join(kinds, ","); got != row.writes {
+			plan := workspace.Make(given(append([]option{settled, ready(1)}, row.options...)...))
+			if got := writes(plan); !slices.Equal(got, row.writes) {
 				t.Errorf("writes %q, want %q", got, row.writes)
 			}
-			c := conditionOf(plan.Status, v1alpha1.ConditionOverridden)
-			switch {
-			case row.says == "" && c.Type != "":
-				t.Errorf("Overridden is %s: %s", c.Status, c.Message)
-			case row.says != "" && (c.Status != metav1.ConditionTrue || !strings.HasSuffix(c.Message, "which is not fought: "+row.says)):
-				t.Errorf("Overridden is %q: %q, want %q", c.Status, c.Message, row.says)
-			case row.says != "" && plan.After != reconcile.OverriddenRetry:
-				t.Errorf("it looks again after %s, want %s", plan.After, reconcile.OverriddenRetry)
+			got := conditionOf(plan.Status, v1alpha1.ConditionOverridden)
+			if told := got.Status == isTrue && strings.Contains(got.Message, `ConfigMap "formspec-resource-shop-config": data.region`); told != row.told || (!row.told && got.Type != "") {
+				t.Errorf("Overridden is %s, want it to name the field: %v", asJSON(got), row.told)
 			}
-			if r := readyCondition(plan.Status); r.Status != metav1.ConditionTrue {
-				t.Errorf("Ready is %s %s: %s", r.Status, r.Reason, r.Message)
+			if again := plan.After == 5*time.Minute; again != row.told {
+				t.Errorf("looked at again after %s, want 5m: %v", plan.After, row.told)
 			}
 		})
+	}
+}
+
+func TestFieldsOfAnOperatorOfBeforeAreTakenOverOnce(t *testing.T) {
+	in := given(settled, ready(1))
+	in.Children.Service.Legacy = true
+	plan := workspace.Make(in)
+	if len(plan.Apply) != 1 || *plan.Apply[0].Config.GetKind() != "Service" || !plan.Apply[0].Adopt {
+		t.Fatalf("writes %q, want the Service, to take its fields over", writes(plan))
+	}
+	if got := readyCondition(plan.Status); got.Status != isTrue {
+		t.Errorf("Ready is %s %s meanwhile, want True", got.Status, got.Reason)
+	}
+	in.Children.Service.Legacy = false
+	if got := writes(workspace.Make(in)); len(got) > 0 {
+		t.Errorf("writes %q afterwards, want nothing", got)
 	}
 }
