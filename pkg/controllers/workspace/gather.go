@@ -12,7 +12,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
@@ -49,29 +48,29 @@ func (c *Controller) children(key cache.ObjectName) (children workspace.Children
 	if children.Credentials, err = c.credentials(key); err != nil {
 		return children, err
 	}
-	if children.ConfigMap, err = child(c, key, c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
+	if children.ConfigMap, err = child(c, key, "ConfigMap", c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
 		return children, err
 	}
-	if children.Service, err = child(c, key, c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
+	if children.Service, err = child(c, key, "Service", c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
 		return children, err
 	}
-	if children.Deployment, err = child(c, key, c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
+	if children.Deployment, err = child(c, key, "Deployment", c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
 		return children, err
 	}
-	if children.Autoscaler, err = child(c, key, c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
+	if children.Autoscaler, err = child(c, key, "HorizontalPodAutoscaler", c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
 		return children, err
 	}
-	children.DisruptionBudget, err = child(c, key, c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
+	children.DisruptionBudget, err = child(c, key, "PodDisruptionBudget", c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
 	return children, err
 }
 
 func (c *Controller) credentials(key cache.ObjectName) (workspace.Secret, error) {
-	return child(c, key, c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
+	return child(c, key, "Secret", c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
 }
 
 // child reads one child from the cache, with the part of it that we applied.
-func child[T reconcile.Object, C reconcile.TypedConfig[C]](c *Controller, key cache.ObjectName, get func(string) (T, error), name string, extract func(T, string) (C, error)) (reconcile.Child[T, C], error) {
-	var found reconcile.Child[T, C]
+func child[T reconcile.Object, C reconcile.TypedConfig[C]](c *Controller, key cache.ObjectName, kind string, get func(string) (T, error), name string, extract func(T, string) (C, error)) (reconcile.Child[T, C], error) {
+	found := reconcile.Child[T, C]{Rewritten: c.memory.Rewritten(key, kind)}
 	live, err := get(name)
 	if apierrors.IsNotFound(err) {
 		return found, nil
@@ -83,7 +82,6 @@ func child[T reconcile.Object, C reconcile.TypedConfig[C]](c *Controller, key ca
 	if err != nil {
 		return found, fmt.Errorf("read our fields of %s: %w", name, err)
 	}
-	return reconcile.Child[T, C]{
-		Live: live, Ours: ours, Legacy: reconcile.Legacy(live), Rewritten: c.memory.Rewritten(key, ptr.Deref(ours.GetKind(), "")),
-	}, nil
+	found.Live, found.Ours, found.Legacy = live, ours, reconcile.Legacy(live)
+	return found, nil
 }
