@@ -29,6 +29,7 @@ func TestDeletion(t *testing.T) {
 			password := base64.StdEncoding.EncodeToString([]byte("secret"))
 			shop.patchChild(secret, `{"data":{"password":"`+password+`"}}`)
 			credentials, deployment := shop.child(secret), shop.deployment()
+			shop.settled() // the garbage collector orphans only what it knows
 
 			// when
 			shop.delete(policy)
@@ -96,6 +97,14 @@ func TestDeletionWhileTheOperatorIsDown(t *testing.T) {
 		if w.child(secret).GetUID() != before[w] {
 			t.Errorf("the credentials of %s were replaced", w.name)
 		}
+	}
+}
+
+// settled waits until Kubernetes' own controllers have seen all children.
+func (w *tenant) settled() {
+	w.Helper()
+	for _, k := range childKinds {
+		w.eventually("the "+k.kind+" is settled", func() error { return settledNow(w.child(k)) })
 	}
 }
 
