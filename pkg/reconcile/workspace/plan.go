@@ -46,6 +46,9 @@ func Make(in Input) Plan {
 	default:
 		p = in.converge()
 	}
+	if in.Recheck > 0 && (p.After == 0 || in.Recheck < p.After) {
+		p.After = in.Recheck
+	}
 	p.Status = Status(in, p)
 	return p
 }

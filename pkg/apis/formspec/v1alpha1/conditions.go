@@ -88,8 +88,14 @@ const (
 	ReasonInternalError = "InternalError"
 	// ReasonNoneListed: the Workspace lists no datastore and no cache.
 	ReasonNoneListed = "NoneListed"
-	// ReasonNotEvaluated: nothing has looked at the listed datastores yet.
-	ReasonNotEvaluated = "NotEvaluated"
+	// ReasonBound: each listed datastore and cache has an approved claim.
+	ReasonBound = "Bound"
+	// ReasonClaimMissing: a listed datastore has no ResourceClaim for the workspace.
+	ReasonClaimMissing = "ClaimMissing"
+	// ReasonNotValidated: a listed datastore has an approved claim, and no credentials that were ever found to work.
+	ReasonNotValidated = "NotValidated"
+	// ReasonNameCollision: two datastores would be injected under the same variable names.
+	ReasonNameCollision = "NameCollision"
 	// ReasonScalingActive: the autoscaler computes replica counts.
 	ReasonScalingActive = "ScalingActive"
 )
