@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Generates everything that is derived from the types in pkg/apis: deep copies, OpenAPI, apply configurations, clientset, listers,
-# informers, scheme registration and the CRDs.
+# informers, scheme registration, the CRDs and the field reference docs/api.md.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -24,7 +24,8 @@ kube::codegen::gen_openapi --boilerplate "$boilerplate" \
   --output-model-name-file zz_generated.model_name.go \
   --report-filename /dev/null --update-report pkg/apis
 
-# The apply configurations carry our own schema, so that the fake clientset can track managed fields.
+# The apply configurations carry our own schema, so that the fake clientset can track managed fields. It is looked up by the import
+# path, which +k8s:openapi-model-package therefore spells.
 schema=$(mktemp)
 trap 'rm -f "$schema"' EXIT
 go run ./hack/openapi-schema >"$schema"
@@ -37,3 +38,5 @@ kube::codegen::gen_register --boilerplate "$boilerplate" pkg/apis
 
 go -C hack/tools build -o "$GOBIN/controller-gen" sigs.k8s.io/controller-tools/cmd/controller-gen
 "$GOBIN/controller-gen" crd:maxDescLen=2000 paths=./pkg/apis/... output:crd:stdout >manifests/10-crds.yaml
+
+go run ./hack/apidocs <manifests/10-crds.yaml >docs/api.md

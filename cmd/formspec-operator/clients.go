@@ -106,11 +106,10 @@ func fencedConfig(config *rest.Config, fence *lead.Fence) *rest.Config {
 
 // electionConfig is for the client that renews the lease. It waits for no rate limit, and speaks HTTP/1.1: a connection that has gone
 // dead is then given up with the request that met it, while HTTP/2 would send the next renewals down the same one and lose the lease.
-func electionConfig(config *rest.Config, timing lead.Timing) *rest.Config {
+func electionConfig(config *rest.Config) *rest.Config {
 	election := rest.CopyConfig(config)
 	election.QPS = -1
 	election.RateLimiter = nil
-	election.Timeout = max(time.Second, timing.RenewDeadline/2) // leaves time for a second try
 	election.NextProtos = []string{"http/1.1"}
 	return election
 }

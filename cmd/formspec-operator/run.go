@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -64,7 +65,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	return op.run(ctx)
+	defer context.AfterFunc(ctx, func() { logger.Info("Stopping", "cause", context.Cause(ctx), "timeout", o.shutdownTimeout) })()
+	if err := op.run(ctx); err != nil {
+		return err
+	}
+	logger.Info("Stopped")
+	return nil
 }
 
 // operator is everything that one process runs. It is built whole before any part of it starts.
@@ -78,13 +84,8 @@ type operator struct {
 	synced      atomic.Bool // the caches are warm
 }
 
-func newOperator(ctx context.Context, config *rest.Config, o *options) (op *operator, err error) {
-	op = &operator{options: o}
-	defer func() {
-		if err != nil {
-			op.stopServers()
-		}
-	}()
+func newOperator(ctx context.Context, config *rest.Config, o *options) (*operator, error) {
+	op := &operator{options: o}
 	fence := lead.NewFence(clock.RealClock{})
 	read, err := newClients(config)
 	if err != nil {
@@ -116,11 +117,9 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (op *oper
 			return nil, err
 		}
 	}
-	if op.health, err = newServer(o.healthBindAddress, healthHandler(op.ready), nil); err != nil {
-		return nil, fmt.Errorf("serve probes: %w", err)
-	}
-	if op.metrics, err = newMetricsServer(o, op.deps); err != nil {
-		return nil, fmt.Errorf("serve metrics: %w", err)
+	if err := op.listen(); err != nil {
+		op.stopServers()
+		return nil, err
 	}
 	return op, nil
 }
@@ -162,7 +161,9 @@ func (op *operator) run(signalled context.Context) error {
 // lead works while this process leads.
 func (op *operator) lead(ctx context.Context) error {
 	// Events of the last syncs are still sent while the work drains.
-	if err := op.deps.events.StartRecordingToSinkWithContext(context.WithoutCancel(ctx)); err != nil {
+	eventsCtx, stopEvents := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopEvents()
+	if err := op.deps.events.StartRecordingToSinkWithContext(eventsCtx); err != nil {
 		return fmt.Errorf("start recording events: %w", err)
 	}
 	defer op.deps.events.Shutdown()
@@ -195,20 +196,26 @@ func (op *operator) ready() error {
 	return nil
 }
 
+func (op *operator) listen() (err error) {
+	o := op.options
+	if op.health, err = newServer(o.healthBindAddress, healthHandler(op.ready), nil); err != nil {
+		return fmt.Errorf("serve probes: %w", err)
+	}
+	var secure *tls.Config
+	if o.metricsSecure {
+		if secure, err = servingTLS(o.metricsCertFile, o.metricsKeyFile, time.Now()); err != nil {
+			return fmt.Errorf("serve metrics: %w", err)
+		}
+	}
+	if op.metrics, err = newServer(o.metricsBindAddress, metricsHandler(op.deps.metrics), secure); err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
 func (op *operator) stopServers() {
 	op.health.stop()
 	op.metrics.stop()
-}
-
-func newMetricsServer(o *options, deps *dependencies) (*server, error) {
-	if !o.metricsSecure {
-		return newServer(o.metricsBindAddress, metricsHandler(deps.metrics), nil)
-	}
-	secure, err := servingTLS(o.metricsCertFile, o.metricsKeyFile, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	return newServer(o.metricsBindAddress, metricsHandler(deps.metrics), secure)
 }
 
 // newLock returns the lease that replicas compete for. A process is a new candidate each time that it starts.
@@ -217,7 +224,7 @@ func newLock(config *rest.Config, o *options) (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the host name: %w", err)
 	}
-	client, err := kubernetes.NewForConfig(electionConfig(config, o.leaderElectTiming))
+	client, err := kubernetes.NewForConfig(electionConfig(config))
 	if err != nil {
 		return nil, fmt.Errorf("set up the client for the lease: %w", err)
 	}

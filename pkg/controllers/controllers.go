@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 )
 
 // Controller is one sync loop. Its informers have been started when it runs; it waits for its own handlers.
@@ -71,7 +70,6 @@ func Run(ctx context.Context, list []Controller, workers int, drain time.Duratio
 		}
 	}
 	<-ctx.Done() // at once, unless there is no controller
-	klog.FromContext(ctx).Info("Stopping", "controllers", sets.List(running), "timeout", drain)
 
 	deadline := time.NewTimer(drain)
 	defer deadline.Stop()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,10 +70,14 @@ func (w *tenant) child(k childKind) *unstructured.Unstructured {
 	return object
 }
 
-// patchChild merges a JSON patch into a child, under a field manager of its own.
+// patchChild changes a child as somebody else, by a JSON patch (a list) or a merge patch (an object).
 func (w *tenant) patchChild(k childKind, patch string) {
 	w.Helper()
-	_, err := k.of(w.scenario).Patch(w.Context(), k.name(w.name), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
+	patchType := types.MergePatchType
+	if strings.HasPrefix(patch, "[") {
+		patchType = types.JSONPatchType
+	}
+	_, err := k.of(w.scenario).Patch(w.Context(), k.name(w.name), patchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
 	w.must("patch the "+k.kind, err)
 }
 

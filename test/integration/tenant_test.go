@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
@@ -115,6 +117,20 @@ func condition(ws *v1alpha1.Workspace, conditionType string, status metav1.Condi
 		if !strings.Contains(c.Message, text) {
 			return fmt.Errorf("the message of %s lacks %q: %s", c.Type, text, c.Message)
 		}
+	}
+	return nil
+}
+
+// rolledOut waits until the Deployment is what "kubectl rollout status" calls rolled out.
+func (w *tenant) rolledOut() {
+	w.Helper()
+	w.eventually("the Deployment of "+w.name+" is rolled out", func() error { return rolledOutNow(w.deployment()) })
+}
+
+func rolledOutNow(d *appsv1.Deployment) error {
+	want := ptr.Deref(d.Spec.Replicas, 1)
+	if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.Replicas > s.UpdatedReplicas || s.AvailableReplicas < s.UpdatedReplicas {
+		return fmt.Errorf("of %d replicas in generation %d: %+v", want, d.Generation, s)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -28,23 +29,23 @@ func AddFinalizer[T metav1.Object, C any](ctx context.Context, api OwnClient[T, 
 	return written, nil
 }
 
-// RemoveFinalizer applies a configuration that holds the object's name and UID and nothing else. gone says that there is no such object
-// any more; what others still hold keeps it until they let go too.
-func RemoveFinalizer[T metav1.Object, C any](ctx context.Context, api OwnClient[T, C], manager, finalizer string, without C) (written T, gone bool, err error) {
-	written, err = api.Apply(ctx, without, metav1.ApplyOptions{FieldManager: manager, Force: true})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return written, true, nil // the UID is no more
+// RemoveFinalizer takes the finalizer off an object, if it is still as the cache has it. gone says that there is no such object any more;
+// what others still hold keeps it until they let go too.
+//
+// It is no apply: one that states no finalizers takes those along that no field manager owns, and such are the API server's own "orphan"
+// and "foregroundDeletion". Without the former, the garbage collector deletes what should have been orphaned.
+func RemoveFinalizer[T metav1.Object, C any](ctx context.Context, api OwnClient[T, C], manager, finalizer string, object T) (written T, gone bool, err error) {
+	others := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return f == finalizer })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": object.GetResourceVersion(), "finalizers": others}})
+	if err != nil {
+		return written, false, fmt.Errorf("encode finalizers: %w", err)
+	}
+	written, err = api.Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+	if apierrors.IsNotFound(err) {
+		return written, true, nil
 	}
 	if err != nil {
 		return written, false, fmt.Errorf("remove finalizer: %w", err)
-	}
-	if i := slices.Index(written.GetFinalizers(), finalizer); i >= 0 {
-		// Another operator wrote it by an update, and what an apply does not own it cannot give up.
-		path := fmt.Sprintf("/metadata/finalizers/%d", i)
-		patch := fmt.Sprintf(`[{"op":"test","path":%q,"value":%q},{"op":"remove","path":%q}]`, path, finalizer, path)
-		if written, err = api.Patch(ctx, written.GetName(), types.JSONPatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager}); err != nil {
-			return written, false, fmt.Errorf("remove finalizer: %w", err)
-		}
 	}
 	return written, written.GetDeletionTimestamp() != nil && len(written.GetFinalizers()) == 0, nil
 }

@@ -5,10 +5,13 @@ package apply_test
 
 import (
 	"testing"
+	"time"
 
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 )
 
 var (
@@ -115,5 +118,30 @@ func TestForget(t *testing.T) {
 	}
 	if !memory.Stale(ledger) {
 		t.Error("another key was forgotten")
+	}
+}
+
+func TestARewrittenWriteIsRememberedByChild(t *testing.T) {
+	memory, at := apply.NewMemory(), time.Date(2026, 7, 10, 10, 0, 0, 0, time.UTC)
+	asked, got := corev1ac.ConfigMap("shop", "bank").WithData(map[string]string{"a": "b"}), corev1ac.ConfigMap("shop", "bank").WithData(map[string]string{"a": "c"})
+	memory.Rewrote(shop, "ConfigMap", asked.WithUID("uid").WithResourceVersion("7"), got, at)
+
+	r := memory.Rewritten(shop, "ConfigMap")
+	if r == nil || r.Asked != reconcile.Fingerprint(corev1ac.ConfigMap("shop", "bank").WithData(map[string]string{"a": "b"})) || r.Got != reconcile.Fingerprint(got) || !r.At.Equal(at) {
+		t.Errorf("remembered %+v, want what was asked, whatever its preconditions, and what is left of it", r)
+	}
+	if memory.Rewritten(shop, "Service") != nil || memory.Rewritten(ledger, "ConfigMap") != nil {
+		t.Error("another child is said to be rewritten")
+	}
+	memory.Rewrote(shop, "ConfigMap", asked, nil, at)
+	if r := memory.Rewritten(shop, "ConfigMap"); r != nil {
+		t.Errorf("remembered %+v though the next write arrived as it was sent", r)
+	}
+
+	memory.Rewrote(shop, "ConfigMap", asked, got, at)
+	memory.Rewrote(ledger, "ConfigMap", asked, got, at)
+	memory.Forget(shop)
+	if memory.Rewritten(shop, "ConfigMap") != nil || memory.Rewritten(ledger, "ConfigMap") == nil {
+		t.Error("forgetting a key must forget its children, and no others")
 	}
 }

@@ -78,6 +78,9 @@ func server(objects ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(objects...)
 	client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		patch := action.(clienttesting.PatchAction)
+		if patch.GetPatchType() != types.ApplyPatchType {
+			return false, nil, nil
+		}
 		var sent metav1.PartialObjectMetadata
 		if err := json.Unmarshal(patch.GetPatch(), &sent); err != nil {
 			return true, nil, err
@@ -104,6 +107,9 @@ func requests(t *testing.T, client *fake.Clientset) []string {
 		text := action.GetVerb() + " " + action.GetResource().Resource
 		switch a := action.(type) {
 		case clienttesting.PatchActionImpl:
+			if a.GetPatchType() == types.JSONPatchType {
+				break
+			}
 			var sent metav1.PartialObjectMetadata
 			if err := json.Unmarshal(a.GetPatch(), &sent); err != nil {
 				t.Fatal(err)
@@ -145,7 +151,7 @@ func TestApplyCreatesUnderAFreeNameOnly(t *testing.T) {
 				client := server(row.there...)
 				before := stored(t, client, k.resource)
 				writer := apply.Writer{Client: client, Manager: "formspec-test"}
-				_, err := writer.Apply(t.Context(), create(k.config()), ours)
+				result, err := writer.Apply(t.Context(), create(k.config()), ours)
 
 				var taken *apply.NameTakenError
 				if errors.As(err, &taken) != row.taken || (err != nil) != row.taken {
@@ -153,6 +159,9 @@ func TestApplyCreatesUnderAFreeNameOnly(t *testing.T) {
 				}
 				if row.taken && (taken.Kind != kind || taken.Namespace != "bank" || taken.Name != "shop" || !strings.Contains(err.Error(), kind+" bank/shop")) {
 					t.Errorf("error %+v, want it to name %s bank/shop", taken, kind)
+				}
+				if result.Rewritten != nil {
+					t.Errorf("said to be rewritten to %s, and arrived as it was sent", reconcile.Fingerprint(result.Rewritten))
 				}
 				if got := requests(t, client); !slices.Equal(got, row.want) {
 					t.Errorf("requests\n got %q\nwant %q", got, row.want)

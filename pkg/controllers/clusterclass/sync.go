@@ -49,14 +49,14 @@ const gone = "gone"
 
 // execute carries out the plan. It returns the class's newest resourceVersion.
 func (c *Controller) execute(ctx context.Context, key cache.ObjectName, class *v1alpha1.ClusterClass, plan clusterclass.Plan) (version string, err error) {
-	identity := formspecac.ClusterClass(key.Name).WithUID(class.UID)
 	api := c.formspec.FormspecV1alpha1().ClusterClasses()
 	written, vanished := class, false
 	switch plan.Finalizer {
 	case reconcile.FinalizerAdd:
-		written, err = apply.AddFinalizer(ctx, api, Name, identity.WithFinalizers(v1alpha1.ClusterClassFinalizer))
+		written, err = apply.AddFinalizer(ctx, api, Name,
+			formspecac.ClusterClass(key.Name).WithUID(class.UID).WithFinalizers(v1alpha1.ClusterClassFinalizer))
 	case reconcile.FinalizerRemove:
-		written, vanished, err = apply.RemoveFinalizer(ctx, api, Name, v1alpha1.ClusterClassFinalizer, identity)
+		written, vanished, err = apply.RemoveFinalizer(ctx, api, Name, v1alpha1.ClusterClassFinalizer, class)
 	default:
 		return class.ResourceVersion, nil
 	}

@@ -103,11 +103,10 @@ func Run(ctx context.Context, cfg Config, run func(ctx context.Context) error) e
 }
 
 type election struct {
-	lock   *stampedLock
-	timing Timing
-	stop   context.CancelFunc
-	won    chan struct{} // closed when this process leads
-	ended  chan struct{} // closed when the lease is no longer acquired or renewed
+	lock  *stampedLock
+	stop  context.CancelFunc
+	won   chan struct{} // closed when this process leads
+	ended chan struct{} // closed when the lease is no longer acquired or renewed
 }
 
 // startElection takes part in the election until it is stopped or loses: not until ctx ends, since the drain needs the lease.
@@ -116,10 +115,9 @@ func startElection(ctx context.Context, cfg Config) (*election, error) {
 		return nil, err
 	}
 	e := &election{
-		lock:   &stampedLock{Interface: cfg.Lock, fence: cfg.Fence, ttl: cfg.Timing.TTL()},
-		timing: cfg.Timing,
-		won:    make(chan struct{}),
-		ended:  make(chan struct{}),
+		lock:  &stampedLock{Interface: cfg.Lock, fence: cfg.Fence, timing: cfg.Timing},
+		won:   make(chan struct{}),
+		ended: make(chan struct{}),
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          e.lock,
@@ -148,7 +146,7 @@ func startElection(ctx context.Context, cfg Config) (*election, error) {
 func (e *election) resign(ctx context.Context) {
 	e.stop()
 	e.lock.fence.seal() // whatever has not drained must not write once another replica leads
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timing.RenewDeadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.lock.timing.RenewDeadline)
 	defer cancel()
 	released := make(chan error, 1)
 	go func() {

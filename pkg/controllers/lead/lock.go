@@ -6,7 +6,6 @@ package lead
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -16,31 +15,45 @@ import (
 // stampedLock extends the fence at each successful write of the lease, all of which are ours.
 type stampedLock struct {
 	resourcelock.Interface
-	fence *Fence
-	ttl   time.Duration
+	fence  *Fence
+	timing Timing
+}
+
+// Get implements resourcelock.Interface.
+func (l *stampedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := l.timing.limit(ctx)
+	defer cancel()
+	return l.Interface.Get(ctx)
 }
 
 // Create implements resourcelock.Interface.
 func (l *stampedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.stamp(func() error { return l.Interface.Create(ctx, record) })
+	return l.stamp(ctx, func(ctx context.Context) error { return l.Interface.Create(ctx, record) })
 }
 
 // Update implements resourcelock.Interface.
 func (l *stampedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.stamp(func() error { return l.Interface.Update(ctx, record) })
+	return l.stamp(ctx, func(ctx context.Context) error { return l.Interface.Update(ctx, record) })
 }
 
 // stamp counts from before the request is sent: the others count from after it was stored, so they never end first.
-func (l *stampedLock) stamp(send func() error) error {
+func (l *stampedLock) stamp(ctx context.Context, send func(context.Context) error) error {
 	if err := l.fence.mayWriteLease(); err != nil {
 		return err
 	}
+	ctx, cancel := l.timing.limit(ctx)
+	defer cancel()
 	sent := l.fence.clock.Now()
-	if err := send(); err != nil {
+	if err := send(ctx); err != nil {
 		return err
 	}
-	l.fence.extend(sent.Add(l.ttl))
+	l.fence.extend(sent.Add(l.timing.TTL()))
 	return nil
+}
+
+// limit ends a request for the lease in time for a second one. client-go sets no limit at all while it tries to acquire.
+func (t Timing) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, t.RenewDeadline/2)
 }
 
 // release gives the lease up if it is still ours. client-go's own release goes by what it last observed and not by what it has just

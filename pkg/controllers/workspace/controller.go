@@ -34,7 +34,7 @@ import (
 )
 
 // Name of the controller: in logs, metrics and events, and as the field manager of what it writes.
-const Name = "formspec-workspace"
+const Name = workspace.Manager
 
 // Config is what the controller is made from. Every field but Scope and Metrics is needed.
 type Config struct {

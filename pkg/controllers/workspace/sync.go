@@ -110,14 +110,10 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reco
 	return nil
 }
 
-// identity is what a finalizer is applied with: this very Workspace.
-func identity(ws *v1alpha1.Workspace) *formspecac.WorkspaceApplyConfiguration {
-	return formspecac.Workspace(ws.Name, ws.Namespace).WithUID(ws.UID)
-}
-
 func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
 	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
-	written, err := apply.AddFinalizer(ctx, api, Name, identity(ws).WithFinalizers(v1alpha1.WorkspaceFinalizer))
+	written, err := apply.AddFinalizer(ctx, api, Name,
+		formspecac.Workspace(ws.Name, ws.Namespace).WithUID(ws.UID).WithFinalizers(v1alpha1.WorkspaceFinalizer))
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +123,7 @@ func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, ws 
 
 func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
 	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
-	written, vanished, err := apply.RemoveFinalizer(ctx, api, Name, v1alpha1.WorkspaceFinalizer, identity(ws))
+	written, vanished, err := apply.RemoveFinalizer(ctx, api, Name, v1alpha1.WorkspaceFinalizer, ws)
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ package workspace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,13 +181,25 @@ func nameTaken(in Input) *obstacle {
 	return nil
 }
 
-// Owns says whether an object is the Workspace's own: by the UID of its controller or, for the credentials Secret, which has no owner,
-// by our labels and the full name of the Workspace. A Secret that an earlier Workspace of the same name left behind is adopted.
+// Manager is the field manager of everything that a plan writes.
+const Manager = "formspec-workspace"
+
+// Owns says whether an object is the Workspace's own: by the UID of its controller. One without a controller is ours if we have applied it,
+// which our field manager's entry proves: somebody took its owner reference off, or deleted an earlier Workspace of the same name with
+// --cascade=orphan. The credentials Secret has no owner; it is ours by our labels and the full name of the Workspace, too. One that an
+// earlier Workspace of the same name left behind is adopted.
 func Owns(ws *v1alpha1.Workspace, object metav1.Object) bool {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return owner.UID == ws.UID
 	}
-	return ownsCredentials(ws.Name, object)
+	return applied(object) || ownsCredentials(ws.Name, object)
+}
+
+// applied says whether our field manager owns fields of the object by an apply. The name of a child says whose it is.
+func applied(object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == Manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+	})
 }
 
 func ownsCredentials(workspace string, object metav1.Object) bool {

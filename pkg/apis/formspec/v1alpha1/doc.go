@@ -9,6 +9,6 @@
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true
-// +k8s:openapi-model-package=dev.formspec.v1alpha1
+// +k8s:openapi-model-package=com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1
 // +groupName=formspec.dev
 package v1alpha1

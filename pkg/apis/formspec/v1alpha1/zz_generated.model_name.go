@@ -10,120 +10,120 @@ package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ArtifactStatus) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ArtifactStatus"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ArtifactStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterClass) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ClusterClass"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClass"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterClassList) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ClusterClassList"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassList"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterClassPricing) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ClusterClassPricing"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassPricing"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterClassScaling) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ClusterClassScaling"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassScaling"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterClassSecurity) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ClusterClassSecurity"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassSecurity"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterClassSpec) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ClusterClassSpec"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassSpec"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterClassStatus) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ClusterClassStatus"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Datastore) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.Datastore"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.Datastore"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DatastoreCapacity) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.DatastoreCapacity"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreCapacity"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DatastoreList) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.DatastoreList"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreList"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DatastoreReference) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.DatastoreReference"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreReference"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DatastoreSpec) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.DatastoreSpec"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreSpec"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DatastoreStatus) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.DatastoreStatus"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResourceClaim) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ResourceClaim"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaim"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResourceClaimList) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ResourceClaimList"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaimList"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResourceClaimSpec) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ResourceClaimSpec"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaimSpec"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResourceClaimStatus) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.ResourceClaimStatus"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaimStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SecretKeyReference) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.SecretKeyReference"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.SecretKeyReference"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Workspace) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.Workspace"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.Workspace"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WorkspaceList) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.WorkspaceList"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceList"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WorkspaceResources) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.WorkspaceResources"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceResources"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WorkspaceSpec) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.WorkspaceSpec"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceSpec"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WorkspaceStatus) OpenAPIModelName() string {
-	return "dev.formspec.v1alpha1.WorkspaceStatus"
+	return "com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceStatus"
 }

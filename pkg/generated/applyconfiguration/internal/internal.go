@@ -26,46 +26,564 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ArtifactStatus
+  map:
+    fields:
+    - name: cursor
+      type:
+        scalar: numeric
+    - name: hash
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
 - name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClass
-  scalar: untyped
-  list:
-    elementType:
-      namedType: __untyped_atomic_
-    elementRelationship: atomic
   map:
-    elementType:
-      namedType: __untyped_deduced_
-    elementRelationship: separable
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassSpec
+      default: {}
+    - name: status
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassStatus
+      default: {}
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassPricing
+  map:
+    fields:
+    - name: baseMonthly
+      type:
+        scalar: numeric
+    - name: currency
+      type:
+        scalar: string
+    - name: perGBStorage
+      type:
+        scalar: numeric
+    - name: perWorkspace
+      type:
+        scalar: numeric
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassScaling
+  map:
+    fields:
+    - name: idleAfter
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: maxReplicas
+      type:
+        scalar: numeric
+    - name: minReplicas
+      type:
+        scalar: numeric
+    - name: scaleToZero
+      type:
+        scalar: boolean
+    - name: spread
+      type:
+        scalar: string
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassSecurity
+  map:
+    fields:
+    - name: readOnlyRootFilesystem
+      type:
+        scalar: boolean
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassSpec
+  map:
+    fields:
+    - name: availability
+      type:
+        scalar: string
+    - name: features
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: hostSuffixes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: maxWorkspaces
+      type:
+        scalar: numeric
+    - name: nodeType
+      type:
+        scalar: string
+    - name: pricing
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassPricing
+      default: {}
+    - name: region
+      type:
+        scalar: string
+    - name: resourceImage
+      type:
+        scalar: string
+    - name: scaling
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassScaling
+      default: {}
+    - name: security
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassSecurity
+      default: {}
+    - name: sla
+      type:
+        scalar: string
+    - name: storage
+      type:
+        scalar: string
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ClusterClassStatus
+  map:
+    fields:
+    - name: admitted
+      type:
+        scalar: numeric
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: workspaces
+      type:
+        scalar: numeric
 - name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.Datastore
-  scalar: untyped
-  list:
-    elementType:
-      namedType: __untyped_atomic_
-    elementRelationship: atomic
   map:
-    elementType:
-      namedType: __untyped_deduced_
-    elementRelationship: separable
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreSpec
+      default: {}
+    - name: status
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreStatus
+      default: {}
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreCapacity
+  map:
+    fields:
+    - name: maxConnections
+      type:
+        scalar: numeric
+    - name: storageGB
+      type:
+        scalar: numeric
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreSpec
+  map:
+    fields:
+    - name: allowedTenants
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: capacity
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreCapacity
+      default: {}
+    - name: driver
+      type:
+        scalar: string
+      default: ""
+    - name: endpointSecretRef
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.SecretKeyReference
+      default: {}
+    - name: grantsNotBefore
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: owner
+      type:
+        scalar: string
+    - name: ownerPublicKey
+      type:
+        scalar: string
+    - name: roles
+      type:
+        scalar: string
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: observedGeneration
+      type:
+        scalar: numeric
 - name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaim
-  scalar: untyped
-  list:
-    elementType:
-      namedType: __untyped_atomic_
-    elementRelationship: atomic
   map:
-    elementType:
-      namedType: __untyped_deduced_
-    elementRelationship: separable
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaimSpec
+      default: {}
+    - name: status
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaimStatus
+      default: {}
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaimSpec
+  map:
+    fields:
+    - name: datastore
+      type:
+        scalar: string
+      default: ""
+    - name: expiresAt
+      type:
+        scalar: string
+    - name: grantVersion
+      type:
+        scalar: numeric
+    - name: grantedAt
+      type:
+        scalar: string
+    - name: grantedBy
+      type:
+        scalar: string
+    - name: maxConnections
+      type:
+        scalar: numeric
+    - name: permission
+      type:
+        scalar: string
+    - name: signature
+      type:
+        scalar: string
+    - name: workspace
+      type:
+        scalar: string
+      default: ""
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaimStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: observedGeneration
+      type:
+        scalar: numeric
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.SecretKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+      default: ""
+    - name: name
+      type:
+        scalar: string
+      default: ""
 - name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.Workspace
-  scalar: untyped
-  list:
-    elementType:
-      namedType: __untyped_atomic_
-    elementRelationship: atomic
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceSpec
+      default: {}
+    - name: status
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceStatus
+      default: {}
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceResources
+  map:
+    fields:
+    - name: cpu
+      type:
+        scalar: string
+    - name: memory
+      type:
+        scalar: string
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceSpec
+  map:
+    fields:
+    - name: cache
+      type:
+        list:
+          elementType:
+            namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreReference
+          elementRelationship: atomic
+    - name: cluster
+      type:
+        scalar: string
+    - name: clusterClass
+      type:
+        scalar: string
+      default: ""
+    - name: datastores
+      type:
+        list:
+          elementType:
+            namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreReference
+          elementRelationship: atomic
+    - name: environment
+      type:
+        scalar: string
+    - name: hosts
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: owner
+      type:
+        scalar: string
+    - name: region
+      type:
+        scalar: string
+    - name: resources
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceResources
+      default: {}
+- name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.WorkspaceStatus
+  map:
+    fields:
+    - name: admittedClass
+      type:
+        scalar: string
+    - name: artifact
+      type:
+        namedType: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ArtifactStatus
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: firstReadyTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: phase
+      type:
+        scalar: string
+    - name: readyReplicas
+      type:
+        scalar: numeric
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+  map:
+    fields:
+    - name: lastTransitionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: message
+      type:
+        scalar: string
+      default: ""
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: reason
+      type:
+        scalar: string
+      default: ""
+    - name: status
+      type:
+        scalar: string
+      default: ""
+    - name: type
+      type:
+        scalar: string
+      default: ""
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+  scalar: string
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
   map:
     elementType:
-      namedType: __untyped_deduced_
-    elementRelationship: separable
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: fieldsType
+      type:
+        scalar: string
+    - name: fieldsV1
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
+    - name: manager
+      type:
+        scalar: string
+    - name: operation
+      type:
+        scalar: string
+    - name: subresource
+      type:
+        scalar: string
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+  map:
+    fields:
+    - name: annotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: creationTimestamp
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: deletionGracePeriodSeconds
+      type:
+        scalar: numeric
+    - name: deletionTimestamp
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: finalizers
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: generateName
+      type:
+        scalar: string
+    - name: generation
+      type:
+        scalar: numeric
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: managedFields
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
+          elementRelationship: atomic
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
+    - name: ownerReferences
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
+          elementRelationship: associative
+          keys:
+          - uid
+    - name: resourceVersion
+      type:
+        scalar: string
+    - name: selfLink
+      type:
+        scalar: string
+    - name: uid
+      type:
+        scalar: string
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+      default: ""
+    - name: blockOwnerDeletion
+      type:
+        scalar: boolean
+    - name: controller
+      type:
+        scalar: boolean
+    - name: kind
+      type:
+        scalar: string
+      default: ""
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: uid
+      type:
+        scalar: string
+      default: ""
+    elementRelationship: atomic
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+  scalar: untyped
 - name: __untyped_atomic_
   scalar: untyped
   list:

@@ -1,0 +1,40 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestExecute(t *testing.T) {
+	for name, test := range map[string]struct {
+		args           []string
+		code           int
+		stdout, stderr string // parts; empty: nothing is printed
+	}{
+		"the version":           {args: []string{"version"}, code: exitOK, stdout: "version: "},
+		"help":                  {args: []string{"run", "--help"}, code: exitOK, stdout: "--resource-image"},
+		"no subcommand":         {code: exitOK, stdout: "Available Commands"},
+		"an unknown subcommand": {args: []string{"rum"}, code: exitUsage, stderr: `unknown command "rum"`},
+		"an unknown flag":       {args: []string{"run", "--nope"}, code: exitUsage, stderr: "unknown flag: --nope\nSee formspec-operator run --help.\n"},
+		"a stray argument":      {args: []string{"version", "x"}, code: exitUsage, stderr: "unknown command"},
+		"a value that is wrong": {args: []string{"run", "--resource-image=app"}, code: exitUsage, stderr: `--resource-image: "app" is not pinned`},
+		"a failure":             {args: []string{"run", "--kubeconfig=/does/not/exist"}, code: exitError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := execute(t.Context(), test.args, &stdout, &stderr)
+			if code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			for stream, want := range map[*bytes.Buffer]string{&stdout: test.stdout, &stderr: test.stderr} {
+				if got := stream.String(); !strings.Contains(got, want) || (want == "") != (got == "") {
+					t.Errorf("printed %q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
