@@ -37,7 +37,7 @@ func addIndexes(config Config) error {
 		index.Workspaces(config.Workspaces.TypedInformer()),
 		config.Pods.TypedInformer().AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{
 			podsByLabel: func(pod *corev1.Pod) ([]string, error) {
-				return []string{index.Label(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace])}, nil
+				return []string{index.Key(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace])}, nil
 			},
 		}))
 }
@@ -228,7 +228,7 @@ func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Sec
 // podHandler wakes the Workspace of a pod whose state tells something new.
 func (c *Controller) podHandler() cache.TypedResourceEventHandler[*corev1.Pod] {
 	wake := func(pod *corev1.Pod) {
-		workspaces, err := c.workspaceIndex.ByTypedIndex(index.WorkspacesByLabel, index.Label(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace]))
+		workspaces, err := c.workspaceIndex.ByTypedIndex(index.WorkspacesByLabel, index.Key(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace]))
 		if err != nil {
 			return // the index is always there
 		}

@@ -12,10 +12,9 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
+	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
-	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
@@ -35,7 +34,7 @@ func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("get ClusterClass %q: %w", ws.Spec.ClusterClass, err)
 	}
-	if in.Pods, err = c.podIndex.ByTypedIndex(podsByLabel, index.Label(ws.Namespace, names.Label(ws.Name))); err != nil {
+	if in.Pods, err = c.podIndex.ByTypedIndex(podsByLabel, index.Key(ws.Namespace, names.Label(ws.Name))); err != nil {
 		return nil, fmt.Errorf("list pods of Workspace %s: %w", key, err)
 	}
 	if in.Children, err = c.children(key); err != nil {
@@ -49,41 +48,22 @@ func (c *Controller) children(key cache.ObjectName) (children workspace.Children
 	if children.Credentials, err = c.credentials(key); err != nil {
 		return children, err
 	}
-	if children.ConfigMap, err = child(c, key, c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
+	if children.ConfigMap, err = apply.Observe(c.memory, key, Name, c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
 		return children, err
 	}
-	if children.Service, err = child(c, key, c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
+	if children.Service, err = apply.Observe(c.memory, key, Name, c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
 		return children, err
 	}
-	if children.Deployment, err = child(c, key, c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
+	if children.Deployment, err = apply.Observe(c.memory, key, Name, c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
 		return children, err
 	}
-	if children.Autoscaler, err = child(c, key, c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
+	if children.Autoscaler, err = apply.Observe(c.memory, key, Name, c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
 		return children, err
 	}
-	children.DisruptionBudget, err = child(c, key, c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
+	children.DisruptionBudget, err = apply.Observe(c.memory, key, Name, c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
 	return children, err
 }
 
 func (c *Controller) credentials(key cache.ObjectName) (workspace.Secret, error) {
-	return child(c, key, c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
-}
-
-// child reads one child from the cache, with the part of it that we applied.
-func child[T reconcile.Object, C reconcile.TypedConfig[C]](c *Controller, key cache.ObjectName, get func(string) (T, error), name string, extract func(T, string) (C, error)) (reconcile.Child[T, C], error) {
-	var found reconcile.Child[T, C]
-	live, err := get(name)
-	if apierrors.IsNotFound(err) {
-		return found, nil
-	}
-	if err != nil {
-		return found, fmt.Errorf("get %s: %w", name, err)
-	}
-	ours, err := extract(live, Name)
-	if err != nil {
-		return found, fmt.Errorf("read our fields of %s: %w", name, err)
-	}
-	return reconcile.Child[T, C]{
-		Live: live, Ours: ours, Legacy: reconcile.Legacy(live), Rewritten: c.memory.Rewritten(key, ptr.Deref(ours.GetKind(), "")),
-	}, nil
+	return apply.Observe(c.memory, key, Name, c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
 }
