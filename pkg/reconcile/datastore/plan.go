@@ -25,6 +25,9 @@ const (
 	retryLast  = 5 * time.Minute
 )
 
+// conflictRetry is how soon a taken name is looked at again: a stranger's events name no Datastore.
+const conflictRetry = 30 * time.Second
+
 // Plan is what to do about one Datastore. An empty plan is the steady state.
 type Plan struct {
 	// Read the endpoint Secret, because what it holds now was not read yet; then plan again.
@@ -48,9 +51,10 @@ func (in Input) Origin() string {
 	return fmt.Sprintf("%s/%s/%s/%s", in.Source.UID, in.Source.ResourceVersion, spec.EndpointSecretRef.Key, spec.Driver)
 }
 
-// inForce says whether the managed Secret holds what the endpoint Secret offers.
+// inForce says whether the managed Secret holds what the endpoint Secret offers, and nobody has changed it since.
 func (in Input) inForce() bool {
-	return in.Managed.Exists() && in.owned() && in.Managed.Live.Annotations[v1alpha1.AnnotationOrigin] == in.Origin()
+	return in.Managed.Exists() && in.owned() && in.Managed.Live.Annotations[v1alpha1.AnnotationOrigin] == in.Origin() &&
+		maps.EqualFunc(in.Managed.Live.Data, in.Managed.Ours.Data, bytes.Equal)
 }
 
 // current is the offer, if it is of the endpoint Secret as it is now.
@@ -85,7 +89,7 @@ func (in Input) converge() Plan {
 	var p Plan
 	switch offer := in.current(); {
 	case in.Managed.Exists() && !in.owned():
-		p.After = checkEvery / 20
+		p.After = conflictRetry
 	case in.inForce():
 		in.maintain(&p)
 	case offer == nil:

@@ -120,6 +120,10 @@ const (
 	ReasonOvercommitted = "Overcommitted"
 	// ReasonSecretNotFound: spec.endpointSecretRef names no Secret.
 	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonSecretTypeRefused: the Secret is of a kind that holds no connection string.
+	ReasonSecretTypeRefused = "SecretTypeRefused"
+	// ReasonTrimmed of an Event: line ends at the end of the connection string are left out.
+	ReasonTrimmed = "ConnectionStringTrimmed"
 	// ReasonSecretKeyEmpty: the Secret lacks the key, or its value is empty.
 	ReasonSecretKeyEmpty = "SecretKeyEmpty"
 	// ReasonNotProbed: the driver has nothing to probe; the connection string was checked by form only.
