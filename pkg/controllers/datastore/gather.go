@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -28,11 +29,11 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 	}
 	memo := c.offers.recall(key)
 	in := &reconcile.Input{Now: c.clock.Now(), Datastore: ds, Offer: memo.offer, Check: memo.check, Revision: rand.String(10)}
-	source, found, err := c.sources.GetByKey(index.Key(key.Namespace, ds.Spec.EndpointSecretRef.Name))
+	object, found, err := c.sources.GetByKey(index.Key(key.Namespace, ds.Spec.EndpointSecretRef.Name))
 	if err != nil {
 		return nil, fmt.Errorf("get the metadata of the endpoint Secret of Datastore %s: %w", key, err)
 	}
-	if found {
+	if source, ok := object.(*metav1.PartialObjectMetadata); found && ok {
 		in.Source = sourceOf(source)
 	}
 	if in.Managed, err = apply.Observe(c.memory, key, Name, c.secrets.Secrets(key.Namespace).Get, names.Datastore(key.Name), corev1ac.ExtractSecret); err != nil {

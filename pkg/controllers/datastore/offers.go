@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/datastore"
 	reconcile "github.com/formspec/formspec-operator/pkg/reconcile/datastore"
 )
@@ -90,8 +91,8 @@ func (o *offers) ended(key cache.ObjectName, what string, result datastore.Resul
 		}
 		m.probing = ""
 		check := &reconcile.Check{
-			Finding:      reconcile.Finding{Reason: result.Reason, Message: result.Message, Stalled: result.Stalled},
-			OK:           result.OK,
+			Finding:      reconcile.Finding{Reason: result.Reason, Message: result.Message, Stalled: !result.Valid() && result.Reason != v1alpha1.ReasonUnreachable},
+			OK:           result.Valid(),
 			At:           at,
 			StorageBytes: result.SizeBytes,
 		}
