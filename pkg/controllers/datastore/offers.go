@@ -93,6 +93,7 @@ func (o *offers) ended(key cache.ObjectName, what string, result datastore.Resul
 		check := &reconcile.Check{
 			Finding:      reconcile.Finding{Reason: result.Reason, Message: result.Message, Stalled: !result.Valid() && result.Reason != v1alpha1.ReasonUnreachable},
 			OK:           result.Valid(),
+			Superuser:    result.Superuser,
 			At:           at,
 			StorageBytes: result.SizeBytes,
 		}

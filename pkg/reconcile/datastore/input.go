@@ -67,6 +67,8 @@ type Check struct {
 	Finding
 	// OK says that the credentials work.
 	OK bool
+	// Superuser says that the endpoint's user may do everything on the server.
+	Superuser bool
 	// At is when it ended.
 	At time.Time
 	// Failures counts the probes in a row that failed.

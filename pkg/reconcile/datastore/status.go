@@ -96,6 +96,9 @@ func (in Input) judge(check *Check) (metav1.ConditionStatus, Finding) {
 		return metav1.ConditionTrue, notProbed
 	case check == nil:
 		return in.before()
+	case check.OK && check.Superuser && in.Datastore.Spec.Roles != v1alpha1.RolesPerClaim:
+		return metav1.ConditionTrue, Finding{Reason: v1alpha1.ReasonSharedAdminCredentials, Message: "the endpoint works, and its user may do " +
+			"everything on the server, which every claim then may. Use a lesser user, or set spec.roles to PerClaim"}
 	default:
 		return condition.Bool(check.OK), check.Finding
 	}
