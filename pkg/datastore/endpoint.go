@@ -18,10 +18,12 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// Endpoint is a connection string, understood. It is immutable, made by Parse, and safe to print in any way: what is
-// secret is behind a pointer that no formatter follows, and every formatter is answered with driver, hosts and database.
+// Endpoint is a connection string, understood. It is immutable, made by Parse, and safe to print in any way: every
+// formatter is answered with driver, hosts and database. Compare with Equal.
 type Endpoint struct {
-	parsed *parsed
+	// parsed is a function because fmt does not ask the methods of what it finds in another structure's unexported field,
+	// and follows pointers there for a verb that does not fit. It cannot look into a function.
+	parsed func() *parsed
 }
 
 // HostPort is one server of an endpoint.
@@ -75,7 +77,7 @@ func (e Endpoint) get() *parsed {
 	if e.parsed == nil {
 		return &parsed{}
 	}
-	return e.parsed
+	return e.parsed()
 }
 
 // IsZero is true for the Endpoint that Parse did not make.

@@ -74,7 +74,7 @@ func Parse(name v1alpha1.Driver, connectionString string, ca []byte) (Endpoint, 
 	if err := d.parse(text, p); err != nil {
 		return Endpoint{}, err
 	}
-	return Endpoint{parsed: p}, nil
+	return Endpoint{parsed: func() *parsed { return p }}, nil
 }
 
 // certificatesOnly keeps the certificates of a PEM file. Anything else in it, such as a private key that came along,

@@ -82,5 +82,5 @@ func (p *Prober) Probe(ctx context.Context, endpoint Endpoint) Result {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	return d.probe(ctx, p.network, endpoint.parsed)
+	return d.probe(ctx, p.network, endpoint.get())
 }

@@ -1,0 +1,91 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package servers
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// PostgresOptions are what a server differs in. The zero value is one without TLS that asks everybody for a password.
+type PostgresOptions struct {
+	// Certificate and Key, in PEM, turn TLS on.
+	Certificate, Key []byte
+	// Access replaces the rules of pg_hba.conf.
+	Access []string
+	// Settings of postgresql.conf, such as "max_connections=10".
+	Settings []string
+}
+
+// PostgresServer is a server that runs.
+type PostgresServer struct {
+	// Port on localhost, 127.0.0.1 and, where there is one, ::1.
+	Port int
+	// Password of the superuser, "postgres".
+	Password string
+}
+
+// Postgres starts a server.
+func Postgres(t testing.TB, options PostgresOptions) *PostgresServer {
+	t.Helper()
+	initdb, postgres := program(t, "initdb"), program(t, "postgres")
+	as := unprivileged(t)
+	dir := as.directory(t)
+	data := filepath.Join(dir, "data")
+	s := &PostgresServer{Port: freePort(t), Password: "superuser-password"}
+
+	password := as.file(t, filepath.Join(dir, "password"), []byte(s.Password))
+	if out, err := as.command(dir, initdb, "--pgdata="+data, "--username=postgres", "--pwfile="+password, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--no-locale", "--no-sync", "--no-instructions").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	access := options.Access
+	if access == nil {
+		access = []string{"host all all all scram-sha-256"}
+	}
+	as.file(t, filepath.Join(data, "pg_hba.conf"), []byte(strings.Join(access, "\n")+"\n"))
+	arguments := []string{
+		"-D", data, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=localhost", "-c", "unix_socket_directories=",
+		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "logging_collector=off",
+	}
+	if options.Certificate != nil {
+		certificate := as.file(t, filepath.Join(dir, "server.crt"), options.Certificate)
+		key := as.file(t, filepath.Join(dir, "server.key"), options.Key)
+		arguments = append(arguments, "-c", "ssl=on", "-c", "ssl_cert_file="+certificate, "-c", "ssl_key_file="+key)
+	}
+	for _, setting := range options.Settings {
+		arguments = append(arguments, "-c", setting)
+	}
+	serve(t, as.command(dir, postgres, arguments...), "database system is ready to accept connections")
+	return s
+}
+
+// Exec runs SQL as the superuser.
+func (s *PostgresServer) Exec(t testing.TB, sql string) {
+	t.Helper()
+	conn, err := pgconn.Connect(t.Context(), "host=127.0.0.1 port="+strconv.Itoa(s.Port)+" user=postgres password="+s.Password+" dbname=postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), sql).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Literal quotes a value for SQL.
+func Literal(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
+
+// Psql runs SQL with PostgreSQL's own client and returns what it prints, unaligned and without headers.
+func Psql(t testing.TB, uri, sql string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program(t, "psql"), "--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--command="+sql, uri)
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
