@@ -11,11 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
 	reconcile "github.com/formspec/formspec-operator/pkg/reconcile/datastore"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
 // gather reads the caches and our memory only. A nil Input means that there is no such Datastore.
@@ -48,6 +50,8 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 			in.Claims = append(in.Claims, claim)
 		}
 	}
-	_, in.KeyListed, _ = c.keys.Lookup(ds.Spec.Owner)
+	if published, _ := c.keys.Published(); published != nil {
+		in.KeyListed = ptr.To(resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished)
+	}
 	return in, nil
 }

@@ -119,7 +119,7 @@ func (c *Controller) start(ctx context.Context, key cache.ObjectName, what strin
 		return
 	}
 	klog.FromContext(ctx).V(4).Info("Probing", "datastore", key)
-	c.pool.Submit(c.name+"/"+key.String(), endpoint, func(result datastore.Result) {
+	c.pool.Submit(key, endpoint, func(result datastore.Result) {
 		c.offers.ended(key, what, result, c.clock.Now())
 		c.queue.Add(key)
 	})

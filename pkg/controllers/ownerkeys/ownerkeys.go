@@ -5,11 +5,13 @@
 package ownerkeys
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
@@ -45,7 +47,7 @@ func (k *Keys) OnChange(ctx context.Context, changed func()) error {
 	_, err := k.informer.TypedInformer().AddTypedEventHandler(cache.TypedResourceEventHandlerFuncs[*corev1.ConfigMap]{
 		AddFunc: func(*corev1.ConfigMap) { changed() },
 		UpdateFunc: func(old, cur *corev1.ConfigMap) {
-			if !maps.Equal(old.Data, cur.Data) {
+			if !maps.Equal(old.Data, cur.Data) || !maps.EqualFunc(old.BinaryData, cur.BinaryData, bytes.Equal) {
 				changed()
 			}
 		},
@@ -57,22 +59,25 @@ func (k *Keys) OnChange(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// Start begins to read. Nobody waits for it: while the ConfigMap cannot be read, Lookup says so.
+// Start begins to read. Nobody waits for it: while the ConfigMap cannot be read, Published says so.
 func (k *Keys) Start(ctx context.Context) { k.factory.StartWithContext(ctx) }
 
 // Shutdown waits until reading has ended.
 func (k *Keys) Shutdown() { k.factory.Shutdown() }
 
-// Lookup returns the entry of an owner, and whether there is one. available is false while there is no ConfigMap or it cannot be read,
-// which is an outage and not a revocation.
-func (k *Keys) Lookup(owner string) (entry string, listed, available bool) {
+// Published returns the ConfigMap. Nil: it is absent, or it could not be read, which is an outage and not a revocation.
+func (k *Keys) Published() (config *corev1.ConfigMap, absent bool) {
 	if !k.informer.Informer().HasSynced() {
-		return "", false, false
+		return nil, false
 	}
 	config, err := k.lister.ConfigMaps(k.namespace).Get(v1alpha1.OwnerKeysConfigMap)
 	if err != nil {
-		return "", false, false
+		return nil, apierrors.IsNotFound(err)
 	}
-	entry, listed = config.Data[owner]
-	return entry, listed, true
+	return config, false
+}
+
+// Wait returns when the ConfigMap was read for the first time, or ctx ends.
+func (k *Keys) Wait(ctx context.Context) {
+	cache.WaitFor(ctx, "", k.informer.Informer().HasSyncedChecker())
 }

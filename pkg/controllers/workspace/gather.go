@@ -5,8 +5,11 @@ package workspace
 
 import (
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -40,7 +43,53 @@ func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
 	if in.Children, err = c.children(key); err != nil {
 		return nil, err
 	}
-	return in, nil
+	return in, c.bindings(key, in)
+}
+
+// bindings gathers the claims with the verdict on each, and what the Workspace lists.
+func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
+	judged, err := c.judge.OfWorkspace(key, in.Now)
+	if err != nil {
+		return err
+	}
+	for _, j := range judged {
+		binding := workspace.Binding{Claim: j.Claim, Approved: j.Verdict.Approved, Reason: j.Verdict.Reason, Message: j.Verdict.Message}
+		if binding.Credentials, err = c.inForce(key.Namespace, j.Claim.Spec.Datastore); err != nil {
+			return err
+		}
+		in.Bindings = append(in.Bindings, binding)
+		if next := j.Verdict.Next; !next.IsZero() {
+			if wait := next.Sub(in.Now); in.Recheck == 0 || wait < in.Recheck {
+				in.Recheck = wait
+			}
+		}
+	}
+	for _, reference := range slices.Concat(in.Workspace.Spec.Datastores, in.Workspace.Spec.Cache) {
+		listed := workspace.Listed{DatastoreReference: reference}
+		if listed.Datastore, err = c.datastores.Datastores(key.Namespace).Get(reference.Name); apierrors.IsNotFound(err) {
+			listed.Datastore = nil
+		} else if err != nil {
+			return fmt.Errorf("get Datastore %q: %w", reference.Name, err)
+		}
+		in.Listed = append(in.Listed, listed)
+	}
+	return nil
+}
+
+// inForce is the managed Secret with a datastore's credentials. Nil: there is none, or it is not the datastore's own.
+func (c *Controller) inForce(namespace, name string) (*corev1.Secret, error) {
+	secret, err := c.secrets.Secrets(namespace).Get(names.Datastore(name))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the credentials of Datastore %q: %w", name, err)
+	}
+	ds, err := c.datastores.Datastores(namespace).Get(name)
+	if err != nil || !metav1.IsControlledBy(secret, ds) {
+		return nil, nil
+	}
+	return secret, nil
 }
 
 func (c *Controller) children(key cache.ObjectName) (children workspace.Children, err error) {

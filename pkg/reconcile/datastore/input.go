@@ -34,8 +34,8 @@ type Input struct {
 	Managed Secret
 	// Claims are the approved claims for the datastore.
 	Claims []*v1alpha1.ResourceClaim
-	// KeyListed says that formspec-owner-keys has an entry for the owner. Unknown counts as false.
-	KeyListed bool
+	// KeyListed says whether formspec-owner-keys has an entry for the owner. Nil: it cannot be read.
+	KeyListed *bool
 	// Revision is a fresh random word, for credentials that are new.
 	Revision string
 	// Refusal is why the last write failed. Nil: it did not.

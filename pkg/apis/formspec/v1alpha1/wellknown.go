@@ -51,9 +51,6 @@ const (
 // LegacyManager is the field manager of an operator for these kinds that wrote by updates. What it owns is taken over.
 const LegacyManager = "formspec-operator"
 
-// OwnerKeysConfigMap, in the operator's namespace, maps each owner's name to hex ed25519 public keys, one a line. Source: contract §4.
-const OwnerKeysConfigMap = "formspec-owner-keys"
-
 // The finalizers.
 const (
 	// WorkspaceFinalizer lets the operator freeze and mark the credentials Secret before a Workspace goes.
