@@ -22,17 +22,18 @@ type eventSink struct{ events.EventSink }
 // Create implements events.EventSink.
 func (s eventSink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
 	recorded, err := s.EventSink.Create(ctx, event)
-	return orDropped(recorded, event, err)
+	return orDropped(ctx, recorded, event, err)
 }
 
 // Patch implements events.EventSink.
 func (s eventSink) Patch(ctx context.Context, event *eventsv1.Event, data []byte) (*eventsv1.Event, error) {
 	recorded, err := s.EventSink.Patch(ctx, event, data)
-	return orDropped(recorded, event, err)
+	return orDropped(ctx, recorded, event, err)
 }
 
-func orDropped(recorded, event *eventsv1.Event, err error) (*eventsv1.Event, error) {
-	if errors.Is(err, lead.ErrFenced) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+func orDropped(ctx context.Context, recorded, event *eventsv1.Event, err error) (*eventsv1.Event, error) {
+	ending := errors.Is(err, lead.ErrFenced) || ctx.Err() != nil && errors.Is(err, context.Canceled)
+	if ending || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return event, nil
 	}
 	return recorded, err

@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
 func TestExecute(t *testing.T) {
+	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged // a process sets up logging once, a test more often
 	for name, test := range map[string]struct {
 		args           []string
 		code           int

@@ -39,7 +39,10 @@ func newRunCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.complete(ownNamespace(serviceAccountNamespace))
-			if err := errors.Join(o.validate(), logging.apply()); err != nil {
+			if err := o.validate(); err != nil {
+				return usageError{err}
+			}
+			if err := logging.apply(); err != nil {
 				return usageError{err}
 			}
 			return run(cmd.Context(), o)
@@ -167,8 +170,8 @@ func (op *operator) lead(ctx context.Context) error {
 		return fmt.Errorf("start recording events: %w", err)
 	}
 	defer op.deps.events.Shutdown()
-	if err := op.readHolders(ctx); err != nil {
-		return err
+	if op.readHolders(ctx) != nil {
+		return nil // told to stop: that is no failure
 	}
 	return controllers.Run(ctx, op.controllers, op.options.workspaceConcurrency, op.options.shutdownTimeout)
 }

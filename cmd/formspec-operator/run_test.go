@@ -76,6 +76,19 @@ func TestOperatorDoesNotStartWithAPortThatIsTaken(t *testing.T) {
 	}
 }
 
+func TestSignalBeforeTheFirstSyncIsNoFailure(t *testing.T) {
+	op, err := newOperator(t.Context(), unreachable(), parse(t, "--health-probe-bind-address=0", "--metrics-bind-address=0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ctx := ktesting.NewTestContext(t)
+	ctx, signal := context.WithCancel(ctx)
+	signal()
+	if err := op.lead(ctx); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestOwnNamespace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "namespace")
 	if got := ownNamespace(file); got != defaultNamespace {

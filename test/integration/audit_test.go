@@ -7,10 +7,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -98,17 +98,12 @@ func (a *auditLog) mark(ctx context.Context) (mark, error) {
 		return m, fmt.Errorf("mark the audit log: %w", err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		m.after = m.before
-		found := false
-		err := a.scan(m.before, -1, func(line string, r request) {
-			if !found {
-				m.after += int64(len(line))
-			}
+		err := a.scan(m.before, -1, func(end int64, r request) {
 			if r.Object.Name == name {
-				m.received, found = r.Received, true
+				m.received, m.after = r.Received, end
 			}
 		})
-		return found, err
+		return m.after > 0, err
 	})
 	return m, err
 }
@@ -121,7 +116,7 @@ func (a *auditLog) between(ctx context.Context, from, to mark) ([]request, error
 	}
 	var found []request
 	seen := map[string]bool{}
-	err = a.scan(from.before, end.after, func(_ string, r request) {
+	err = a.scan(from.before, end.after, func(_ int64, r request) {
 		if r.process() == "" || r.Verb == "watch" || seen[r.AuditID] || r.Received.Before(from.received) || r.Received.After(to.received) {
 			return
 		}
@@ -131,8 +126,8 @@ func (a *auditLog) between(ctx context.Context, from, to mark) ([]request, error
 	return found, err
 }
 
-// scan calls back for each whole line between two offsets. A negative end is the end of the file.
-func (a *auditLog) scan(from, to int64, each func(line string, r request)) error {
+// scan calls back for each whole line that begins between two offsets, with the offset of its end. A negative to is the end of the file.
+func (a *auditLog) scan(from, to int64, each func(end int64, r request)) error {
 	file, err := os.Open(a.path)
 	if err != nil {
 		return err
@@ -141,23 +136,26 @@ func (a *auditLog) scan(from, to int64, each func(line string, r request)) error
 	if _, err := file.Seek(from, io.SeekStart); err != nil {
 		return err
 	}
-	var reader io.Reader = file
-	if to >= 0 {
-		reader = io.LimitReader(file, to-from)
-	}
-	lines := bufio.NewReader(reader)
-	for {
-		line, err := lines.ReadString('\n')
-		if err == io.EOF {
+	lines, at := bufio.NewReader(file), from
+	for to < 0 || at < to {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
 			return nil // the last line may be half written
 		}
 		if err != nil {
 			return err
 		}
+		first := at == from
+		at += int64(len(line))
 		var r request
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			return fmt.Errorf("read the audit log: %w: %s", err, strings.TrimSpace(line))
+		err = json.Unmarshal(line, &r)
+		if err != nil && first {
+			continue // the second half of a line
 		}
-		each(line, r)
+		if err != nil {
+			return fmt.Errorf("read the audit log: %w: %s", err, line)
+		}
+		each(at, r)
 	}
+	return nil
 }

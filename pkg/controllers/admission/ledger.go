@@ -4,7 +4,7 @@
 package admission
 
 import (
-	"strings"
+	"cmp"
 	"sync"
 	"time"
 
@@ -21,7 +21,8 @@ type Ledger struct {
 	held    map[types.UID]string // the class whose slot a Workspace holds
 	count   map[string]int       // slots held by class
 	waiting map[string]map[types.UID]candidate
-	refused map[string]bool // somebody in the line of the class was turned away
+	refused map[string]bool    // somebody in the line of the class was turned away
+	gone    map[types.UID]bool // released while holders are being read; nil at other times
 	watch   []Watcher
 	changed []string // classes to tell the watchers about, once the lock is free
 }
@@ -45,7 +46,7 @@ func (c candidate) before(other candidate) bool {
 	if !c.created.Equal(other.created) {
 		return c.created.Before(other.created)
 	}
-	return strings.Compare(c.key.String(), other.key.String()) < 0
+	return cmp.Or(cmp.Compare(c.key.Namespace, other.key.Namespace), cmp.Compare(c.key.Name, other.key.Name)) < 0
 }
 
 // NewLedger returns an empty ledger.
@@ -64,27 +65,38 @@ func AdmittedClass(ws *v1alpha1.Workspace) string {
 	return ws.Status.AdmittedClass
 }
 
-// Observe takes note of a Workspace: it holds what its status says, or else it waits in the line of its class.
+// Observe takes note of the slot that a Workspace holds by its status. Once it holds one here, our own decision is newer than any status.
 func (l *Ledger) Observe(ws *v1alpha1.Workspace) {
 	defer l.lock()()
-	if _, holds := l.held[ws.UID]; holds {
-		return // our own decision is newer than any status
-	}
-	switch class := AdmittedClass(ws); {
-	case class != "":
+	l.observe(ws)
+}
+
+// LineUp takes note of a Workspace that may have become a candidate: it is new, or its spec or its class changed. It waits in the line of its
+// class, unless it holds one of its slots; if it could not run after all, its sync withdraws it.
+func (l *Ledger) LineUp(ws *v1alpha1.Workspace) {
+	defer l.lock()()
+	l.observe(ws)
+	if ws.DeletionTimestamp != nil || l.held[ws.UID] == ws.Spec.ClusterClass {
 		l.leave(ws.UID)
-		l.hold(ws.UID, class)
-	case ws.DeletionTimestamp != nil:
-		l.leave(ws.UID)
-	default:
+	} else {
 		l.wait(ws)
 	}
 }
 
-// Seed takes note of who holds a slot, from a consistent read. The Workspace itself may be gone already.
-func (l *Ledger) Seed(uid types.UID, class string) {
+func (l *Ledger) observe(ws *v1alpha1.Workspace) {
+	if _, holds := l.held[ws.UID]; holds {
+		return
+	}
+	if class := AdmittedClass(ws); class != "" {
+		l.leave(ws.UID)
+		l.hold(ws.UID, class)
+	}
+}
+
+// seed takes note of who holds a slot, from a consistent read. The Workspace itself may be gone already.
+func (l *Ledger) seed(uid types.UID, class string) {
 	defer l.lock()()
-	if l.held[uid] != class {
+	if l.held[uid] != class && !l.gone[uid] {
 		l.leave(uid)
 		l.hold(uid, class)
 	}
@@ -94,6 +106,7 @@ func (l *Ledger) Seed(uid types.UID, class string) {
 func (l *Ledger) Enter(ws *v1alpha1.Workspace, class *v1alpha1.ClusterClass) bool {
 	defer l.lock()()
 	if l.held[ws.UID] == class.Name {
+		l.leave(ws.UID) // another class's line, in which it waited
 		return true
 	}
 	me := l.wait(ws)
@@ -127,6 +140,9 @@ func (l *Ledger) Release(uid types.UID) {
 	defer l.lock()()
 	l.leave(uid)
 	l.drop(uid)
+	if l.gone != nil {
+		l.gone[uid] = true
+	}
 }
 
 // Held says which class's slot the Workspace holds. Empty: none.

@@ -55,15 +55,15 @@ func TestFieldsOfAnOperatorThatWroteByUpdatesAreTakenOver(t *testing.T) {
 	}{
 		"the cache shows its fields": {
 			v1alpha1.LegacyManager, reconcile.Write{UID: "ours", Adopt: true}, []string{"region"},
-			[]string{"get configmaps", "patch configmaps", `apply configmaps version="" uid="ours"`},
+			[]string{"get configmaps", "patch configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 		"the cache did not have the object": {
 			v1alpha1.LegacyManager, reconcile.Write{Create: true}, []string{"region"},
-			[]string{`apply configmaps version="1" uid=""`, "get configmaps", "patch configmaps", `apply configmaps version="" uid="ours"`},
+			[]string{`apply configmaps version="1" uid=""`, "get configmaps", "patch configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 		"what other managers wrote is theirs": {
 			"kubectl", reconcile.Write{UID: "ours", Adopt: true}, []string{"password", "region"},
-			[]string{"get configmaps", `apply configmaps version="" uid="ours"`},
+			[]string{"get configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -177,9 +177,9 @@ func adopt[T object, C any](ctx context.Context, manager string, api client[T, C
 		return reconcile.Write{}, fmt.Errorf("take over the fields of %s %s/%s: %w", kind, ns, name, err)
 	}
 	if patch != nil {
-		if _, err := api.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager}); err != nil {
+		if live, err = api.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager}); err != nil {
 			return reconcile.Write{}, fmt.Errorf("take over the fields of %s %s/%s: %w", kind, ns, name, err)
 		}
 	}
-	return reconcile.Write{UID: live.GetUID()}, nil
+	return reconcile.Write{UID: live.GetUID(), ResourceVersion: live.GetResourceVersion()}, nil
 }

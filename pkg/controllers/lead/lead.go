@@ -94,12 +94,10 @@ func Run(ctx context.Context, cfg Config, run func(ctx context.Context) error) e
 	case err := <-ran:
 		e.resign(ctx)
 		return err
-	case <-e.ended: // renewing has failed
-	case <-cfg.Fence.Done(): // renewing is stuck
+	case <-cfg.Fence.Done(): // whether renewing has failed or is stuck
+		stop(ErrLost)
+		return ErrLost
 	}
-	cfg.Fence.seal()
-	stop(ErrLost)
-	return ErrLost
 }
 
 type election struct {

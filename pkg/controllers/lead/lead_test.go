@@ -35,6 +35,7 @@ type replica struct {
 }
 
 func start(t *testing.T, lock resourcelock.Interface, drain time.Duration) *replica {
+	t.Helper()
 	_, ctx := ktesting.NewTestContext(t)
 	ctx, cancel := context.WithCancel(ctx)
 	t.Cleanup(cancel)
@@ -64,6 +65,15 @@ func start(t *testing.T, lock resourcelock.Interface, drain time.Duration) *repl
 
 // wait passes fake time.
 func wait(d time.Duration) { <-time.After(d) }
+
+// leave signals a replica that still takes part, and waits for it.
+func (r *replica) leave(t *testing.T) {
+	t.Helper()
+	r.signal()
+	if err := <-r.result; err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+}
 
 func (r *replica) leads() bool { return r.fence.Check() == nil }
 
@@ -100,8 +110,7 @@ func TestLeaseIsReleasedAfterTheDrain(t *testing.T) {
 		if took := (<-standby.started).Sub(old.ended); took > nextTry {
 			t.Errorf("the standby took over %s after the release, want the next try", took)
 		}
-		standby.signal()
-		<-standby.result
+		standby.leave(t)
 	})
 }
 
@@ -153,8 +162,7 @@ func TestWorkEndsBeforeAnotherReplicaCanLead(t *testing.T) {
 				if !standby.leads() || server.holder() != "standby" {
 					t.Errorf("the standby does not lead: the lease is held by %q", server.holder())
 				}
-				standby.signal()
-				<-standby.result
+				standby.leave(t)
 				<-old.drained
 			})
 		})
@@ -174,7 +182,9 @@ func TestSlowRenewalsCountFromWhenTheyWereSent(t *testing.T) {
 		}
 		client.network(isLost, arrives)
 		renewals := server.writesOf("a") // each sent 2 s before
-		<-a.result
+		if err := <-a.result; !errors.Is(err, lead.ErrLost) {
+			t.Errorf("Run returned %v, want ErrLost", err)
+		}
 		if end := renewals[len(renewals)-1].Add(-2 * time.Second).Add(timing.TTL()); a.ended.After(end) {
 			t.Errorf("ended %s late", a.ended.Sub(end))
 		}
@@ -203,8 +213,23 @@ func TestStandby(t *testing.T) {
 			if !leader.leads() || server.holder() != "leader" {
 				t.Errorf("the lease is held by %q", server.holder())
 			}
-			leader.signal()
-			<-leader.result
+			leader.leave(t)
+		})
+	})
+	t.Run("stops at once while the API server is out of reach", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			client := (&leaseServer{}).client("standby")
+			client.network(isLost, arrives)
+			standby := start(t, client, 0)
+			wait(time.Second)
+			before := time.Now()
+			standby.signal()
+			if err := <-standby.result; err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+			if took := standby.ended.Sub(before); took > 0 {
+				t.Errorf("stopping took %s", took)
+			}
 		})
 	})
 	t.Run("never gives up", func(t *testing.T) {
@@ -223,8 +248,7 @@ func TestStandby(t *testing.T) {
 			if took := (<-standby.started).Sub(back); took > nextTry {
 				t.Errorf("leading took %s", took)
 			}
-			standby.signal()
-			<-standby.result
+			standby.leave(t)
 		})
 	})
 }

@@ -30,7 +30,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 )
@@ -194,8 +193,8 @@ func (a *recordingAPI) takeOver() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	lease := a.lease.DeepCopy()
-	lease.Spec.HolderIdentity = ptr.To("new")
-	lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+	lease.Spec.HolderIdentity = new("new")
+	lease.Spec.RenewTime = new(metav1.NowMicro())
 	a.store(lease)
 	a.taken = true
 }

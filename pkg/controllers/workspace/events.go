@@ -68,22 +68,39 @@ func (c *Controller) enqueue(key cache.ObjectName, u urgency) {
 func (c *Controller) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha1.Workspace] {
 	return cache.TypedResourceEventHandlerFuncs[*v1alpha1.Workspace]{
 		AddFunc: func(ws *v1alpha1.Workspace) {
-			c.ledger.Observe(ws)
+			c.ledger.LineUp(ws)
 			c.enqueue(cache.MetaObjectToName(ws), now)
 		},
 		UpdateFunc: func(old, cur *v1alpha1.Workspace) {
-			c.ledger.Observe(cur)
+			switch {
+			case old.UID != cur.UID: // the informer missed that it was deleted and created again
+				c.leaves(old)
+				c.ledger.LineUp(cur)
+			case old.Generation != cur.Generation:
+				c.ledger.LineUp(cur)
+			default:
+				c.ledger.Observe(cur)
+			}
 			key := cache.MetaObjectToName(cur)
-			if !c.memory.Echo(key, cur.ResourceVersion) && (metadataChanged(old, cur) || !slices.Equal(old.Finalizers, cur.Finalizers)) {
+			// Of what is compared our own writes change the finalizers only. A user's change may arrive together with them.
+			echo := c.memory.Echo(key, cur.ResourceVersion)
+			if metadataChanged(old, cur) || (!echo && !slices.Equal(old.Finalizers, cur.Finalizers)) {
 				c.enqueue(key, now)
 			}
 		},
 		DeleteFunc: func(ws cache.DeletedObject[*v1alpha1.Workspace]) {
-			if ws.OptionalObj != nil && !c.runs(ws.OptionalObj) {
-				c.ledger.Release(ws.OptionalObj.UID)
+			if ws.OptionalObj != nil {
+				c.leaves(ws.OptionalObj)
 			}
 			c.enqueue(ws.GetObjectName(), now)
 		},
+	}
+}
+
+// leaves gives back the slot of a Workspace that is gone, unless its Deployment is still there.
+func (c *Controller) leaves(ws *v1alpha1.Workspace) {
+	if !c.runs(ws) {
+		c.ledger.Release(ws.UID)
 	}
 }
 
@@ -93,18 +110,28 @@ func (c *Controller) runs(ws *v1alpha1.Workspace) bool {
 	return err == nil && metav1.IsControlledBy(deployment, ws)
 }
 
-// deploymentHandler also gives back the slot of a Workspace that went before its Deployment.
+// deploymentHandler also gives back the slot of a Workspace that went before its Deployment did, or before that was orphaned.
 func (c *Controller) deploymentHandler() cache.TypedResourceEventHandler[*appsv1.Deployment] {
 	handler := childHandler(c, deploymentUrgency)
+	release := func(deployment *appsv1.Deployment) {
+		owner := metav1.GetControllerOfNoCopy(deployment)
+		if _, alive := c.owner(deployment); owner != nil && !alive {
+			c.ledger.Release(owner.UID)
+		}
+	}
 	return cache.TypedResourceEventHandlerDetailedFuncs[*appsv1.Deployment]{
-		AddFunc:    handler.OnAdd,
-		UpdateFunc: handler.OnUpdate,
+		AddFunc: handler.OnAdd,
+		UpdateFunc: func(old, cur *appsv1.Deployment) {
+			if was := metav1.GetControllerOfNoCopy(old); was != nil {
+				if is := metav1.GetControllerOfNoCopy(cur); is == nil || is.UID != was.UID {
+					release(old)
+				}
+			}
+			handler.OnUpdate(old, cur)
+		},
 		DeleteFunc: func(deployment cache.DeletedObject[*appsv1.Deployment]) {
 			if deployment.OptionalObj != nil {
-				owner := metav1.GetControllerOfNoCopy(deployment.OptionalObj)
-				if _, alive := c.owner(deployment.OptionalObj); owner != nil && !alive {
-					c.ledger.Release(owner.UID)
-				}
+				release(deployment.OptionalObj)
 			}
 			handler.OnDelete(deployment)
 		},
@@ -127,6 +154,9 @@ func (c *Controller) classHandler() cache.TypedResourceEventHandler[*v1alpha1.Cl
 		workspaces, err := c.workspaceIndex.ByTypedIndex(index.WorkspacesByClass, class)
 		if err != nil {
 			return // the index is always there
+		}
+		for _, ws := range workspaces { // all of them before the first asks, so that the oldest is first
+			c.ledger.LineUp(ws)
 		}
 		for _, ws := range workspaces {
 			c.enqueue(cache.MetaObjectToName(ws), now)
@@ -223,7 +253,12 @@ func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Sec
 				wake(secret, soon)
 			}
 		},
-		UpdateFunc: func(_, cur *corev1.Secret) { wake(cur, now) },
+		UpdateFunc: func(old, cur *corev1.Secret) {
+			if old.Annotations[v1alpha1.AnnotationWorkspaceName] != cur.Annotations[v1alpha1.AnnotationWorkspaceName] {
+				wake(old, now) // somebody changed the name by which we know it
+			}
+			wake(cur, now)
+		},
 		DeleteFunc: func(secret cache.DeletedObject[*corev1.Secret]) {
 			if secret.OptionalObj != nil {
 				wake(secret.OptionalObj, now)
@@ -361,7 +396,7 @@ func autoscalerUrgency(old, cur *autoscalingv2.HorizontalPodAutoscaler) urgency 
 	oldStatus, oldReason := active(old)
 	curStatus, curReason := active(cur)
 	switch {
-	case metadataChanged(old, cur):
+	case metadataChanged(old, cur), !equality.Semantic.DeepEqual(old.Spec, cur.Spec): // before Kubernetes 1.37 it has no generation
 		return now
 	case oldStatus != curStatus || oldReason != curReason:
 		return soon

@@ -115,7 +115,7 @@ func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, ws 
 	written, err := apply.AddFinalizer(ctx, api, Name,
 		formspecac.Workspace(ws.Name, ws.Namespace).WithUID(ws.UID).WithFinalizers(v1alpha1.WorkspaceFinalizer))
 	if err != nil {
-		return "", err
+		return ws.ResourceVersion, err
 	}
 	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
 	return written.ResourceVersion, nil
@@ -125,7 +125,7 @@ func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, 
 	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
 	written, vanished, err := apply.RemoveFinalizer(ctx, api, Name, v1alpha1.WorkspaceFinalizer, ws)
 	if err != nil {
-		return "", err
+		return ws.ResourceVersion, err
 	}
 	if vanished {
 		return gone, nil

@@ -5,6 +5,7 @@ package workspace_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,5 +145,18 @@ func TestRetain(t *testing.T) {
 				t.Errorf("it is written again: %s", asJSON(again.Config))
 			}
 		})
+	}
+}
+
+func TestADeletionThatIsHeldUpSaysWhy(t *testing.T) {
+	in := given(settled, ready(1), deleted, refused(reconcile.Refused("a write is refused", "denied by policy")))
+	status := workspace.Make(in).Status
+	for kind, c := range map[string]metav1.Condition{"Ready": readyCondition(status), "Stalled": conditionOf(status, v1alpha1.ConditionStalled)} {
+		if c.Reason != v1alpha1.ReasonTerminating || !strings.Contains(c.Message, "is being deleted") || !strings.Contains(c.Message, "denied by policy") {
+			t.Errorf("%s is %s, want it to say that the workspace is going and what holds that up", kind, asJSON(c))
+		}
+	}
+	if status.Phase != v1alpha1.PhaseTerminating {
+		t.Errorf("phase %s, want Terminating", status.Phase)
 	}
 }

@@ -110,7 +110,11 @@ func phase(v verdict, wasReady bool) v1alpha1.Phase {
 // assess says how the Workspace is, the most telling reason first.
 func (in Input) assess(p Plan) verdict {
 	if in.Workspace.DeletionTimestamp != nil {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonTerminating, "the workspace is being deleted; its credentials Secret stays", false}
+		v := verdict{metav1.ConditionFalse, v1alpha1.ReasonTerminating, "the workspace is being deleted; its credentials Secret stays", false}
+		if r := in.Refusal; r != nil {
+			v.message, v.stalled = v.message+". It waits, for "+r.Message, r.Stalled
+		}
+		return v
 	}
 	if o := obstruct(in); o != nil {
 		return verdict{metav1.ConditionFalse, o.reason, o.message, o.stalled}

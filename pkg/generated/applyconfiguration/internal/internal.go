@@ -241,6 +241,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.DatastoreStatus
   map:
     fields:
+    - name: claimedConnections
+      type:
+        scalar: numeric
+    - name: claims
+      type:
+        scalar: numeric
     - name: conditions
       type:
         list:
@@ -249,7 +255,13 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: keyListed
+      type:
+        scalar: boolean
     - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: storageGB
       type:
         scalar: numeric
 - name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.ResourceClaim

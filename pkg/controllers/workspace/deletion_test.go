@@ -1,0 +1,238 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+)
+
+const credentialsName = childName + "-db-credentials"
+
+// remove is a user's deletion of the workspace, which waits for its finalizers.
+func remove(t *testing.T, f *fixture) {
+	t.Helper()
+	change(t, f.server, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.DeletionTimestamp = ptr.To(metav1.Now()) })
+}
+
+// expectRetained: the credentials are still there, and are marked or not.
+func (f *fixture) expectRetained(marked bool) {
+	f.t.Helper()
+	secret, _ := live(f.kube.Tracker(), secretsResource, "bank", credentialsName).(*corev1.Secret)
+	if secret == nil {
+		f.t.Fatal("the credentials are gone")
+	}
+	if got := secret.Labels[v1alpha1.LabelRetained] == "true"; got != marked || len(secret.OwnerReferences) > 0 {
+		f.t.Errorf("labels %v, owners %v; want the mark: %v, and no owner", secret.Labels, secret.OwnerReferences, marked)
+	}
+}
+
+func TestADeletedWorkspaceLeavesItsCredentialsBehind(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+		f.settle()
+		remove(t, f)
+		if _, err := f.syncOnce(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectRequests("apply Secret", "patch Workspace")
+		f.expectRetained(true)
+		f.expectEvents()
+		if live(f.server.formspec.Tracker(), workspacesResource, "bank", "shop") != nil {
+			t.Error("the workspace is still there")
+		}
+		f.settle() // its key once more, for the deletion
+		f.expectRetained(true)
+	})
+}
+
+func TestADeletedWorkspaceThatOthersHold(t *testing.T) {
+	held := aWorkspace(func(ws *v1alpha1.Workspace) { ws.Finalizers = []string{"example.com/theirs"} })
+	run(t, []runtime.Object{held, aClass()}, func(t *testing.T, f *fixture) {
+		f.settle()
+		remove(t, f)
+		if _, err := f.syncOnce(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectRequests("apply Secret", "patch Workspace", "status Workspace")
+		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonTerminating)
+		f.settle()
+
+		change(t, f.server, workspacesResource, "shop", false, func(ws *v1alpha1.Workspace) {
+			if len(ws.Finalizers) != 1 || ws.Finalizers[0] != "example.com/theirs" {
+				t.Errorf("finalizers %q, want theirs alone", ws.Finalizers)
+			}
+		})
+	})
+}
+
+func TestAFinalizerOfAnOperatorThatWroteByUpdates(t *testing.T) {
+	taken := aWorkspace(func(ws *v1alpha1.Workspace) { ws.Finalizers = []string{v1alpha1.WorkspaceFinalizer} })
+	run(t, []runtime.Object{taken, aClass()}, func(t *testing.T, f *fixture) {
+		f.settle()
+		remove(t, f)
+		if _, err := f.syncOnce(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectRequests("apply Secret", "patch Workspace")
+		if live(f.server.formspec.Tracker(), workspacesResource, "bank", "shop") != nil {
+			t.Error("the workspace is still there")
+		}
+	})
+}
+
+func TestADeletedWorkspaceWhoseClassIsGone(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+		f.settle()
+		if err := f.server.formspec.Tracker().Delete(classesResource, "", "standard"); err != nil {
+			t.Fatal(err)
+		}
+		remove(t, f)
+		if _, err := f.syncOnce(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectRequests("apply Secret", "patch Workspace")
+	})
+}
+
+func TestADeletedWorkspaceThatNeverRan(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(func(ws *v1alpha1.Workspace) {
+		ws.DeletionTimestamp, ws.Finalizers = ptr.To(metav1.Now()), []string{"example.com/theirs"}
+	}), aClass()}, func(t *testing.T, f *fixture) {
+		if _, err := f.syncOnce(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectRequests("status Workspace") // and nothing is made for it
+		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonTerminating)
+	})
+}
+
+// The finalizer goes last: were it to go first, nobody would freeze the credentials after a failure.
+func TestTheFinalizerStaysUntilTheCredentialsAreFrozen(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+		f.settle()
+		remove(t, f)
+		fault := apierrors.NewInternalError(errors.New("etcd"))
+		f.fail["apply Secret"] = fault
+		if _, err := f.syncOnce(); !errors.Is(err, fault) {
+			t.Errorf("error %v, want %v", err, fault)
+		}
+		f.expectRequests("apply Secret")
+		delete(f.fail, "apply Secret")
+		if _, err := f.syncOnce(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectRequests("apply Secret", "patch Workspace")
+	})
+}
+
+func TestAFinalizerThatCannotBeRemoved(t *testing.T) {
+	for name, row := range map[string]struct {
+		err   error
+		shown bool // in the status
+		want  bool // the error is returned
+	}{
+		"the workspace is gone":              {apierrors.NewNotFound(things, "shop"), false, false},
+		"somebody changed it meanwhile":      {apierrors.NewConflict(things, "shop", errors.New("version")), false, true},
+		"the server fails":                   {apierrors.NewInternalError(errors.New("etcd")), false, true},
+		"a policy refuses: the user is told": {apierrors.NewForbidden(things, "shop", errors.New("denied by policy")), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+				f.settle()
+				remove(t, f)
+				f.fail["patch Workspace"] = row.err
+				if _, err := f.syncOnce(); (err != nil) != row.want || (row.want && !errors.Is(err, row.err)) {
+					t.Errorf("error %v, want %v: %v", err, row.err, row.want)
+				}
+				if !row.shown {
+					f.expectRequests("apply Secret", "patch Workspace")
+					return
+				}
+				f.expectRequests("apply Secret", "patch Workspace", "status Workspace")
+				f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonTerminating)
+				ws, err := f.workspaces.Workspaces("bank").Get("shop")
+				if err != nil {
+					t.Fatal(err)
+				}
+				stalled := meta.FindStatusCondition(ws.Status.Conditions, v1alpha1.ConditionStalled)
+				if stalled == nil || !strings.Contains(stalled.Message, "denied by policy") {
+					t.Errorf("Stalled is %+v, want it to say what holds the deletion up", stalled)
+				}
+			})
+		})
+	}
+}
+
+func TestAWorkspaceThatVanishedLeavesItsCredentialsBehind(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+		f.settle()
+		f.expectRetained(false)
+		if err := f.server.formspec.Tracker().Delete(workspacesResource, "bank", "shop"); err != nil { // its finalizer was stripped
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := f.woken(); len(got) != 1 {
+			t.Errorf("woken: %q, want the workspace that vanished", got)
+		}
+		if _, err := f.syncOnce(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectRequests("apply Secret")
+		f.expectRetained(true)
+		f.settle()
+	})
+}
+
+func TestAWorkspaceThatNeverWas(t *testing.T) {
+	run(t, []runtime.Object{aClass()}, func(t *testing.T, f *fixture) {
+		if after, err := f.syncOnce(); err != nil || after != 0 {
+			t.Errorf("look again after %s, error %v; want neither", after, err)
+		}
+		f.expectRequests()
+	})
+}
+
+func TestAWorkspaceThatComesBackAdoptsItsCredentials(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+		f.settle()
+		remove(t, f)
+		f.settle()
+		for _, gone := range []struct {
+			kind string
+			do   func() error
+		}{ // what the garbage collector does
+			{"Deployment", func() error { return f.kube.Tracker().Delete(deploymentsResource, "bank", childName) }},
+			{"Service", func() error { return f.kube.Tracker().Delete(servicesResource, "bank", childName) }},
+			{"ConfigMap", func() error { return f.kube.Tracker().Delete(configMapsResource, "bank", childName+"-config") }},
+			{"PodDisruptionBudget", func() error { return f.kube.Tracker().Delete(budgetsResource, "bank", childName) }},
+			{"HorizontalPodAutoscaler", func() error { return f.kube.Tracker().Delete(autoscalersResource, "bank", childName) }},
+		} {
+			if err := gone.do(); err != nil {
+				t.Fatal(gone.kind, err)
+			}
+		}
+		again := aWorkspace(func(ws *v1alpha1.Workspace) { ws.UID, ws.ResourceVersion = "uid-of-the-next-shop", f.next() })
+		if err := f.server.formspec.Tracker().Add(again); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, err := f.syncOnce(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectRequests("apply Workspace", "apply Secret", "create ConfigMap", "create Service", "create Deployment",
+			"create PodDisruptionBudget", "create HorizontalPodAutoscaler", "status Workspace")
+		f.expectRetained(false)
+	})
+}
