@@ -116,6 +116,17 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonSecretKeyEmpty: the Secret lacks the key, or its value is empty.
 	ReasonSecretKeyEmpty = "SecretKeyEmpty"
+	// ReasonValidated: the endpoint answered, with the given credentials where it knows any.
+	ReasonValidated = "Validated"
+	// ReasonInvalidConnectionString: the connection string is none that the driver understands; the message says what is wrong with it.
+	ReasonInvalidConnectionString = "InvalidConnectionString"
+	// ReasonUnsupportedOption: the connection string has an option that names a file, a service or a way of authentication that the
+	// operator does not use; the message names it.
+	ReasonUnsupportedOption = "UnsupportedOption"
+	// ReasonUnsupportedTLSMode: the connection string asks for TLS in a way that does not exist or that verifies nothing where it must.
+	ReasonUnsupportedTLSMode = "UnsupportedTLSMode"
+	// ReasonInvalidCertificateAuthority: the certificate authority in the Secret is no PEM certificate.
+	ReasonInvalidCertificateAuthority = "InvalidCertificateAuthority"
 	// ReasonNotProbed: the driver has nothing to probe; the connection string was checked by form only.
 	ReasonNotProbed = "NotProbed"
 	// ReasonSharedAdminCredentials: the endpoint's user is a superuser, and every claim gets it.
@@ -124,6 +135,14 @@ const (
 	ReasonTLSVerificationFailed = "TLSVerificationFailed"
 	// ReasonAuthenticationFailed: the server refuses the credentials.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
+	// ReasonPermissionDenied: the credentials are right, and their user may not use the database.
+	ReasonPermissionDenied = "PermissionDenied"
+	// ReasonDatabaseNotFound: the credentials are right, and the server has no such database.
+	ReasonDatabaseNotFound = "DatabaseNotFound"
+	// ReasonTooManyConnections: the server or the user has no connection left.
+	ReasonTooManyConnections = "TooManyConnections"
+	// ReasonServerNotReady: the server answers that it cannot serve now, such as while it starts.
+	ReasonServerNotReady = "ServerNotReady"
 	// ReasonUnreachable: no answer from the server within the deadline.
 	ReasonUnreachable = "Unreachable"
 )
