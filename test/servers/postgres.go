@@ -29,6 +29,8 @@ type PostgresServer struct {
 	Port int
 	// Password of the superuser, "postgres".
 	Password string
+	// Log is what the server has printed so far.
+	Log func() string
 }
 
 // Postgres starts a server.
@@ -62,7 +64,7 @@ func Postgres(tb testing.TB, options PostgresOptions) *PostgresServer {
 	for _, setting := range options.Settings {
 		arguments = append(arguments, "-c", setting)
 	}
-	serve(tb, as.command(dir, postgres, arguments...), "database system is ready to accept connections")
+	s.Log = serve(tb, as.command(dir, postgres, arguments...), "database system is ready to accept connections")
 	return s
 }
 
