@@ -101,7 +101,7 @@ func (in Input) origin() string {
 // them.
 func (in Input) secret(login Login, data map[string][]byte) *corev1ac.SecretApplyConfiguration {
 	revision := in.Role.Revision
-	if in.loginInForce() && maps.EqualFunc(in.Role.Secret.Live.Data, data, bytes.Equal) {
+	if in.loginInForce() && maps.EqualFunc(in.Role.Secret.Ours.Data, data, bytes.Equal) {
 		revision = in.Role.Secret.Live.Annotations[v1alpha1.AnnotationRevision]
 	}
 	return in.filled(login.String(), revision, data)

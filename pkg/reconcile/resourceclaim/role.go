@@ -6,7 +6,6 @@ package resourceclaim
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -240,9 +239,16 @@ func (p *Plan) until(now, then time.Time) {
 	}
 }
 
-// loginInForce says whether the Secret has a login that nobody has changed since.
+// loginInForce says whether the Secret has a login that nobody has changed since. What somebody else has added does not count.
 func (in Input) loginInForce() bool {
 	child := in.Role.Secret
-	return child.Exists() && in.owned() && child.Live.Annotations[v1alpha1.AnnotationRevision] != "" && len(child.Live.Data["password"]) > 0 &&
-		maps.EqualFunc(child.Live.Data, child.Ours.Data, bytes.Equal)
+	if !child.Exists() || !in.owned() || child.Live.Annotations[v1alpha1.AnnotationRevision] == "" {
+		return false
+	}
+	for _, key := range []string{"uri", "host", "port", "user", "password", "database", "ca.crt"} {
+		if value, found := child.Live.Data[key]; found && !bytes.Equal(value, child.Ours.Data[key]) {
+			return false
+		}
+	}
+	return len(child.Ours.Data["uri"]) > 0 && len(child.Ours.Data["user"]) > 0 && len(child.Ours.Data["password"]) > 0
 }
