@@ -66,16 +66,18 @@ func Postgres(t testing.TB, options PostgresOptions) *PostgresServer {
 	return s
 }
 
-// Exec runs SQL as the superuser.
-func (s *PostgresServer) Exec(t testing.TB, sql string) {
+// Exec runs statements as the superuser, each on its own.
+func (s *PostgresServer) Exec(t testing.TB, statements ...string) {
 	t.Helper()
 	conn, err := pgconn.Connect(t.Context(), "host=127.0.0.1 port="+strconv.Itoa(s.Port)+" user=postgres password="+s.Password+" dbname=postgres")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), sql).ReadAll(); err != nil {
-		t.Fatal(err)
+	for _, sql := range statements {
+		if _, err := conn.Exec(t.Context(), sql).ReadAll(); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
 	}
 }
 

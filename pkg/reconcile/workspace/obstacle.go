@@ -162,8 +162,10 @@ func nameTaken(in Input) *obstacle {
 		{"HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},
 	} {
 		if child.exists && !Owns(in.Workspace, child.object) {
-			return &obstacle{reason: v1alpha1.ReasonNameConflict, stalled: true, after: conflictRetry,
-				message: NameConflict(child.kind, child.object.GetName())}
+			return &obstacle{
+				reason: v1alpha1.ReasonNameConflict, stalled: true, after: conflictRetry,
+				message: NameConflict(child.kind, child.object.GetName()),
+			}
 		}
 	}
 	return nil

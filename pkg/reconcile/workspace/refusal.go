@@ -21,8 +21,10 @@ func RefusedWrite(object, message string) Refusal {
 
 func refuse(what, message string) Refusal {
 	if strings.Contains(message, "exceeded quota") || strings.Contains(message, "failed quota") {
-		return Refusal{Reason: v1alpha1.ReasonQuotaExceeded, Stalled: true,
-			Message: what + ". Raise the namespace's ResourceQuota, or ask for less: " + message}
+		return Refusal{
+			Reason: v1alpha1.ReasonQuotaExceeded, Stalled: true,
+			Message: what + ". Raise the namespace's ResourceQuota, or ask for less: " + message,
+		}
 	}
 	return Refusal{Reason: v1alpha1.ReasonRefused, Stalled: true, Message: what + ". Change the policy, or what it objects to: " + message}
 }

@@ -148,8 +148,10 @@ func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
 	// A change that was not looked at yet and is not ours is most likely the autoscaler's new count.
 	unmoved := !observed && was.Status == metav1.ConditionTrue && was.Reason == v1alpha1.ReasonAvailable && was.ObservedGeneration == in.Workspace.Generation
 	if (complete || unmoved) && s.AvailableReplicas >= minimum {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAvailable,
-			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false}
+		return verdict{
+			metav1.ConditionTrue, v1alpha1.ReasonAvailable,
+			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false,
+		}
 	}
 	if refused := deploymentCondition(d, appsv1.DeploymentReplicaFailure); refused != nil && refused.Status == corev1.ConditionTrue {
 		r := RefusedPods(refused.Message)
@@ -166,8 +168,10 @@ func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
 		was.Status != metav1.ConditionUnknown && was.Reason != v1alpha1.ReasonAsleep:
 		// Once a rollout was complete, the Deployment calls it so for ever. Only what was there before is a loss: replicas that a wake
 		// or a higher minimum adds are on their way.
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
-			fmt.Sprintf("%d of at least %s available", s.AvailableReplicas, count(minimum, "replica is", "replicas are")), false}
+		return verdict{
+			metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
+			fmt.Sprintf("%d of at least %s available", s.AvailableReplicas, count(minimum, "replica is", "replicas are")), false,
+		}
 	default:
 		return in.progressing(max(minimum, asked), s.UpdatedReplicas, s.AvailableReplicas)
 	}
@@ -179,8 +183,10 @@ func (in Input) wasReady() metav1.Condition {
 }
 
 func (in Input) progressing(wanted, updated, available int32) verdict {
-	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress,
-		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(wanted, "replica", "replicas"), available), false}
+	return verdict{
+		metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress,
+		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(wanted, "replica", "replicas"), available), false,
+	}
 }
 
 func count(n int32, one, many string) string {
