@@ -42,6 +42,7 @@ func expect(t testing.TB, got datastore.Result, reason string) {
 }
 
 func TestPostgresAnswers(t *testing.T) {
+	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{
 		Access: []string{
 			"host all nobody all reject", "host all gss all gss include_realm=0", "host all plain all password", "host all all all scram-sha-256",
@@ -96,6 +97,7 @@ func TestPostgresAnswers(t *testing.T) {
 
 // FR-19: what is stored works in PostgreSQL's own client, byte for byte.
 func TestPostgresPasswordsOfEveryKind(t *testing.T) {
+	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	for i, password := range []string{commaPassword, urlPassword, `it's \ "quoted"`, "line\nbreak", "ünï🔑"} {
 		user, database := fmt.Sprintf("user %d", i), fmt.Sprintf("data/base %d", i)
@@ -120,6 +122,7 @@ func TestPostgresPasswordsOfEveryKind(t *testing.T) {
 }
 
 func TestReadOnlyURIBeginsReadOnlySessions(t *testing.T) {
+	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	for _, options := range []string{"", "?options=-c%20search_path%3Dx%2C%5C%20y"} {
 		e := parse(t, pg, fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres%s", server.Password, server.Port, options), nil)
@@ -136,6 +139,7 @@ func TestReadOnlyURIBeginsReadOnlySessions(t *testing.T) {
 
 // FR-23, and beside it what psql says of the same.
 func TestPostgresTLSModes(t *testing.T) {
+	t.Parallel()
 	authority, other := servers.NewAuthority(t), servers.NewAuthority(t)
 	certificate, key := authority.Certificate(t, "localhost") // and not 127.0.0.1
 	server := servers.Postgres(t, servers.PostgresOptions{Certificate: certificate, Key: key, Access: []string{
