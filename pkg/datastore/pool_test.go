@@ -39,7 +39,7 @@ type observed struct {
 	times   map[string]time.Duration // from Submit to the result
 }
 
-func inPool(t *testing.T, test func(t *testing.T, p *pool)) {
+func inPool(t *testing.T, test func(p *pool)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{t: t, observed: observed{probes: map[string]int{}, results: map[string]datastore.Result{}, times: map[string]time.Duration{}}}
@@ -50,7 +50,7 @@ func inPool(t *testing.T, test func(t *testing.T, p *pool)) {
 			p.Run(ctx)
 			close(done)
 		}()
-		test(t, p)
+		test(p)
 		cancel()
 		<-done
 	})
@@ -111,20 +111,20 @@ func (p *pool) submitWith(namespace, name, text string) {
 }
 
 func TestPoolAnswersAtOnceBesideTheDead(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		for i := range 50 {
 			p.submit("tenant", fmt.Sprintf("dead-%d", i), fmt.Sprintf("dead-%d", i))
 		}
 		p.submit("tenant", "good", "good")
 		o := p.after(0)
 		if o.results["good"].Reason != v1alpha1.ReasonValidated || o.times["good"] != 0 {
-			t.Errorf("the good one got %+v after %s", o.results["good"], o.times["good"])
+			p.t.Errorf("the good one got %+v after %s", o.results["good"], o.times["good"])
 		}
 	})
 }
 
 func TestPoolIsBounded(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		for namespace := range 5 {
 			for i := range 100 {
 				p.submit(fmt.Sprintf("tenant-%d", namespace), fmt.Sprintf("dead-%d-%d", namespace, i), fmt.Sprintf("dead-%d-%d", namespace, i))
@@ -132,32 +132,32 @@ func TestPoolIsBounded(t *testing.T) {
 		}
 		o := p.after(0)
 		if o.most != 128 {
-			t.Errorf("%d probes run at a time, want 128", o.most)
+			p.t.Errorf("%d probes run at a time, want 128", o.most)
 		}
 	})
 }
 
 func TestPoolLeavesRoomForOtherNamespaces(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		for i := range 500 {
 			p.submit("greedy", fmt.Sprintf("dead-%d", i), fmt.Sprintf("dead-%d", i))
 		}
 		p.submit("modest", "good", "good")
 		o := p.after(0)
 		if o.most > 65 || o.times["good"] != 0 || !o.results["good"].Valid() {
-			t.Errorf("%d probes ran, and the good one got %+v after %s", o.most, o.results["good"], o.times["good"])
+			p.t.Errorf("%d probes ran, and the good one got %+v after %s", o.most, o.results["good"], o.times["good"])
 		}
 	})
 }
 
 func TestPoolProbesADeadHostForAllWhoAskAndThenLeavesItAlone(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		for i := range 20 {
 			p.submit("tenant", fmt.Sprintf("a%d", i), "dead")
 		}
 		o := p.after(5 * time.Second)
 		if len(o.results) != 20 || o.probes["dead"] != 2 {
-			t.Fatalf("%d answers from %d probes, want 20 from 2", len(o.results), o.probes["dead"])
+			p.t.Fatalf("%d answers from %d probes, want 20 from 2", len(o.results), o.probes["dead"])
 		}
 		want := time.Second
 		for round := range 9 {
@@ -165,7 +165,7 @@ func TestPoolProbesADeadHostForAllWhoAskAndThenLeavesItAlone(t *testing.T) {
 			p.submit("tenant", name, "dead")
 			o = p.after(0)
 			if got := o.results[name]; got.Reason != v1alpha1.ReasonUnreachable || got.RetryAfter != want || o.times[name] != 0 {
-				t.Fatalf("in round %d: %+v after %s, want RetryAfter %s at once", round, got, o.times[name], want)
+				p.t.Fatalf("in round %d: %+v after %s, want RetryAfter %s at once", round, got, o.times[name], want)
 			}
 			p.after(want)
 			again := name + "again"
@@ -173,14 +173,14 @@ func TestPoolProbesADeadHostForAllWhoAskAndThenLeavesItAlone(t *testing.T) {
 			o = p.after(5 * time.Second)
 			want = min(2*want, time.Minute)
 			if got := o.results[again]; got.RetryAfter != want || o.times[again] != 5*time.Second {
-				t.Fatalf("in round %d: %+v after %s, want RetryAfter %s after a probe", round, got, o.times[again], want)
+				p.t.Fatalf("in round %d: %+v after %s, want RetryAfter %s after a probe", round, got, o.times[again], want)
 			}
 		}
 	})
 }
 
 func TestPoolTriesFewHostsAgainThatWereDead(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		for i := range 60 {
 			p.submit("tenant", fmt.Sprintf("a%d", i), fmt.Sprintf("dead-%d", i))
 		}
@@ -190,70 +190,70 @@ func TestPoolTriesFewHostsAgainThatWereDead(t *testing.T) {
 		}
 		o := p.after(0)
 		if o.most != 16 {
-			t.Errorf("%d probes of hosts that were dead, want 16", o.most)
+			p.t.Errorf("%d probes of hosts that were dead, want 16", o.most)
 		}
 		o = p.after(30 * time.Second)
 		if len(o.results) != 120 {
-			t.Errorf("%d answers, want 120", len(o.results))
+			p.t.Errorf("%d answers, want 120", len(o.results))
 		}
 	})
 }
 
 func TestPoolKeepsNamespacesApart(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		p.submit("a", "first", "dead")
 		p.after(5 * time.Second)
 		p.submit("b", "second", "dead")
 		o := p.after(0)
 		if _, answered := o.results["second"]; answered {
-			t.Error("what one namespace found out is told to the other")
+			p.t.Error("what one namespace found out is told to the other")
 		}
 	})
 }
 
 func TestPoolAnswersOnceForOneKey(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		p.submitWith("tenant", "a", "redis://:old@dead")
 		p.submitWith("tenant", "a", "redis://:old@dead") // the same
-		o := p.after(0)
+		p.after(0)
 		p.submitWith("tenant", "a", "redis://:new@good") // another endpoint: the first is of no interest any more
-		o = p.after(0)
+		o := p.after(0)
 		if got := o.results["a"]; got.Message != "new" {
-			t.Errorf("got %+v", got)
+			p.t.Errorf("got %+v", got)
 		}
 		if want := map[string]int{"dead": 1, "good": 1}; !maps.Equal(o.probes, want) {
-			t.Errorf("probes are %v, want %v", o.probes, want)
+			p.t.Errorf("probes are %v, want %v", o.probes, want)
 		}
 	})
 }
 
 func TestPoolForgets(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		for _, name := range []string{"running", "too", "waiting"} {
 			p.submit("tenant", name, "dead")
 		}
-		o := p.after(0)
+		p.after(0)
 		for _, name := range []string{"running", "waiting", "unknown"} {
 			p.Forget(cache.NewObjectName("tenant", name))
 		}
-		o = p.after(0)
+		o := p.after(0)
 		if o.running != 1 {
-			t.Errorf("%d probes run, want 1", o.running)
+			p.t.Errorf("%d probes run, want 1", o.running)
 		}
 		o = p.after(time.Minute)
 		if len(o.results) != 1 || o.results["too"].Reason != v1alpha1.ReasonUnreachable {
-			t.Errorf("results are %+v", o.results)
+			p.t.Errorf("results are %+v", o.results)
 		}
 	})
 }
 
 func TestPoolSurvivesAPanic(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool) {
+	inPool(t, func(p *pool) {
 		p.submit("tenant", "a", "boom")
 		p.submit("tenant", "b", "good")
 		o := p.after(0)
 		if o.results["a"].Reason != v1alpha1.ReasonInternalError || !o.results["b"].Valid() {
-			t.Errorf("results are %+v", o.results)
+			p.t.Errorf("results are %+v", o.results)
 		}
 	})
 }
@@ -275,11 +275,9 @@ func TestDeadServersDoNotSlowTheGoodOne(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{})
 	var dead []datastore.Endpoint
 	for i := range 50 {
-		address := ""
+		address := listen(t, "")
 		if i%5 == 0 {
 			address = full(t)
-		} else {
-			address = listen(t, "")
 		}
 		dead = append(dead, parse(t, pg, "postgres://u:p@"+address, nil))
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/formspec/formspec-operator/test/servers"
 )
 
-func parse(t testing.TB, driver v1alpha1.Driver, text string, ca []byte) datastore.Endpoint {
+func parse(t *testing.T, driver v1alpha1.Driver, text string, ca []byte) datastore.Endpoint {
 	t.Helper()
 	e, err := datastore.Parse(driver, text, ca)
 	if err != nil {
@@ -25,7 +25,7 @@ func parse(t testing.TB, driver v1alpha1.Driver, text string, ca []byte) datasto
 	return e
 }
 
-func probe(t testing.TB, driver v1alpha1.Driver, text string, ca []byte) datastore.Result {
+func probe(t *testing.T, driver v1alpha1.Driver, text string, ca []byte) datastore.Result {
 	t.Helper()
 	result := datastore.NewProber(datastore.ProberOptions{}).Probe(t.Context(), parse(t, driver, text, ca))
 	if out := fmt.Sprintf("%#v", result); strings.Contains(out, "hunter2") || strings.Contains(out, "secret") {
@@ -34,7 +34,7 @@ func probe(t testing.TB, driver v1alpha1.Driver, text string, ca []byte) datasto
 	return result
 }
 
-func expect(t testing.TB, got datastore.Result, reason string) {
+func expect(t *testing.T, got datastore.Result, reason string) {
 	t.Helper()
 	if got.Reason != reason {
 		t.Errorf("got %s (%s), want %s", got.Reason, got.Message, reason)
@@ -45,7 +45,8 @@ func TestPostgresAnswers(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t, servers.PostgresOptions{
 		Access: []string{
-			"host all nobody all reject", "host all gss all gss include_realm=0", "host all plain all password", "host all all all scram-sha-256",
+			"host all nobody all reject", "host all gss all gss include_realm=0", "host all plain all password",
+			"host all all all scram-sha-256", //nolint:dupword // databases, users, addresses
 		},
 		Settings: []string{"max_connections=8"},
 	})
@@ -84,6 +85,7 @@ func TestPostgresAnswers(t *testing.T) {
 		"a database that the user may not enter":      {"postgres://app:secret@127.0.0.1:%d/private", v1alpha1.ReasonPermissionDenied},
 		"a user without connections":                  {"postgres://crowded:secret@127.0.0.1:%d/bank", v1alpha1.ReasonTooManyConnections},
 		"a weaker authentication than is asked for":   {"postgres://plain:hunter2@127.0.0.1:%d/bank?require_auth=scram-sha-256", v1alpha1.ReasonAuthenticationFailed},
+		"an authentication that the operator has not": {"postgres://gss:hunter2@127.0.0.1:%d/bank", v1alpha1.ReasonAuthenticationFailed},
 		"channel binding where there is no TLS":       {"postgres://app:hunter2@127.0.0.1:%d/bank?channel_binding=require", v1alpha1.ReasonAuthenticationFailed},
 		"TLS where there is none":                     {"postgres://app:secret@127.0.0.1:%d/bank?sslmode=require", v1alpha1.ReasonTLSVerificationFailed},
 		"verified TLS where there is none":            {"postgres://app:secret@127.0.0.1:%d/bank?sslmode=verify-full", v1alpha1.ReasonTLSVerificationFailed},

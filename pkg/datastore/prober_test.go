@@ -26,7 +26,7 @@ import (
 )
 
 // eventually waits for a condition that nothing tells of.
-func eventually(t testing.TB, condition func() bool, format string, arguments ...any) {
+func eventually(t *testing.T, condition func() bool, format string, arguments ...any) {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
 	for tick := time.NewTicker(10 * time.Millisecond); !condition(); {
@@ -39,7 +39,7 @@ func eventually(t testing.TB, condition func() bool, format string, arguments ..
 }
 
 // noMoreGoroutines checks, when the test ends, that there are no more than there are now.
-func noMoreGoroutines(t testing.TB) {
+func noMoreGoroutines(t *testing.T) {
 	t.Helper()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	before := runtime.NumGoroutine()
@@ -49,7 +49,7 @@ func noMoreGoroutines(t testing.TB) {
 }
 
 // full is the address of a server that drops packets: its queue of connections is full.
-func full(t testing.TB) string {
+func full(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func full(t testing.TB) string {
 }
 
 // slowly is a proxy that stops answering after so many bytes of what the server says.
-func slowly(t testing.TB, to string, bytes int64) string {
+func slowly(t *testing.T, to string, bytes int64) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

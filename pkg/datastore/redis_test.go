@@ -122,7 +122,7 @@ func TestRedisTLSIsVerified(t *testing.T) {
 }
 
 // listen is a server that says one thing to everybody.
-func listen(t testing.TB, greeting string) (address string) {
+func listen(t *testing.T, greeting string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
