@@ -150,7 +150,7 @@ func TestParseUnderstands(t *testing.T) {
 				t.Errorf("parts of %s\n got %q\nwant %q", test.text, got, test.want)
 			}
 			again, err := datastore.Parse(test.driver, e.URI(), nil)
-			if err != nil || !again.Equal(e) && !strings.Contains(test.text, "host=") && !strings.HasPrefix(test.text, "  host") {
+			if err != nil || !again.Equal(e) {
 				t.Errorf("the URI %s is not read as what it was made from (%v)", e.URI(), err)
 			}
 		})

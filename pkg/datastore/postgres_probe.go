@@ -247,8 +247,7 @@ func postgresError(code string) (result Result, final bool) {
 // askPostgres makes sure that there is a database behind the login: a pooler lets in on its own.
 func askPostgres(ctx context.Context, conn *pgconn.PgConn) Result {
 	if _, err := conn.Exec(ctx, "select 1").ReadAll(); err != nil {
-		var server *pgconn.PgError
-		if errors.As(err, &server) {
+		if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 			result, _ := postgresError(server.Code)
 			return result
 		}
