@@ -93,7 +93,7 @@ type operator struct {
 func newOperator(ctx context.Context, config *rest.Config, o *options) (*operator, error) {
 	op := &operator{options: o}
 	fence := lead.NewFence(clock.RealClock{})
-	read, err := newClients(config)
+	read, err := newClients(readConfig(config))
 	if err != nil {
 		return nil, err
 	}

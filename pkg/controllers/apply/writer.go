@@ -5,12 +5,14 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -166,6 +168,10 @@ func conditional[C reconcile.TypedConfig[C]](config C, write reconcile.Write) C 
 // by updates. What that one owns is taken over first, for an apply prunes nothing that it does not own.
 func adopt[T object, C any](ctx context.Context, manager string, api client[T, C], kind, ns, name string, owns func(metav1.Object) bool) (reconcile.Write, error) {
 	live, err := api.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lost := apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New("it went in between"))
+		return reconcile.Write{}, fmt.Errorf("get %s %s/%s: %w: %w", kind, ns, name, lost, err)
+	}
 	if err != nil {
 		return reconcile.Write{}, fmt.Errorf("get %s %s/%s: %w", kind, ns, name, err)
 	}

@@ -10,7 +10,6 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
-	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
@@ -40,11 +39,6 @@ func applyDeployment(p *Plan, in Input) {
 	if write != nil && child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
 		write.ResourceVersion = child.Live.ResourceVersion
 	}
-}
-
-func isDeployment(write reconcile.Write) bool {
-	_, ok := write.Config.(*appsv1ac.DeploymentApplyConfiguration)
-	return ok
 }
 
 // labels of every child. Nobody else's labels are copied.

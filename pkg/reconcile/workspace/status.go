@@ -5,7 +5,6 @@ package workspace
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -136,12 +135,13 @@ func (in Input) assess(p Plan) verdict {
 
 // rolls says whether the plan replaces the rollout that the cache shows by another.
 func (in Input) rolls(p Plan) bool {
-	i := slices.IndexFunc(p.Apply, isDeployment)
-	if i < 0 {
-		return false
+	for _, write := range p.Apply {
+		if want, is := write.Config.(*appsv1ac.DeploymentApplyConfiguration); is {
+			ours := in.Children.Deployment.Ours
+			return ours == nil || ours.Spec == nil || !equality.Semantic.DeepEqual(ours.Spec.Template, want.Spec.Template)
+		}
 	}
-	want, ours := p.Apply[i].Config.(*appsv1ac.DeploymentApplyConfiguration), in.Children.Deployment.Ours
-	return ours == nil || ours.Spec == nil || !equality.Semantic.DeepEqual(ours.Spec.Template, want.Spec.Template)
+	return false
 }
 
 // rollout reads the Deployment as "kubectl rollout status" does, but an autoscaler's scale-up, or a loss above the class minimum, does
@@ -156,8 +156,10 @@ func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
 	// A change that was not looked at yet and is not ours is most likely the autoscaler's new count.
 	unmoved := !observed && was.Status == metav1.ConditionTrue && was.Reason == v1alpha1.ReasonAvailable && was.ObservedGeneration == in.Workspace.Generation
 	if (complete || unmoved) && s.AvailableReplicas >= minimum {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAvailable,
-			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false}
+		return verdict{
+			metav1.ConditionTrue, v1alpha1.ReasonAvailable,
+			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false,
+		}
 	}
 	if refused := deploymentCondition(d, appsv1.DeploymentReplicaFailure); refused != nil && refused.Status == corev1.ConditionTrue {
 		r := reconcile.Refused("the pods are refused", refused.Message)
@@ -174,8 +176,10 @@ func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
 		was.Status != metav1.ConditionUnknown && was.Reason != v1alpha1.ReasonAsleep:
 		// Once a rollout was complete, the Deployment calls it so for ever. Only what was there before is a loss: replicas that a wake
 		// or a higher minimum adds are on their way.
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
-			fmt.Sprintf("%d of at least %s available", s.AvailableReplicas, count(minimum, "replica is", "replicas are")), false}
+		return verdict{
+			metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
+			fmt.Sprintf("%d of at least %s available", s.AvailableReplicas, count(minimum, "replica is", "replicas are")), false,
+		}
 	default:
 		return in.progressing(max(minimum, asked), s.UpdatedReplicas, s.AvailableReplicas)
 	}
@@ -187,8 +191,10 @@ func (in Input) wasReady() metav1.Condition {
 }
 
 func (in Input) progressing(wanted, updated, available int32) verdict {
-	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress,
-		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(wanted, "replica", "replicas"), available), false}
+	return verdict{
+		metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress,
+		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(wanted, "replica", "replicas"), available), false,
+	}
 }
 
 func count(n int32, one, many string) string {
