@@ -58,7 +58,8 @@ func (env *environment) start(ctx context.Context, name string, args ...string) 
 	defer log.Close()
 
 	cmd := exec.Command(env.path("formspec-operator"), append([]string{
-		"run", "--kubeconfig", kubeconfig, "--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", health, "-v=4",
+		"run", "--kubeconfig", kubeconfig, "--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", health,
+		"--cluster-name", clusterName, "-v=4",
 	}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBE_CACHE_MUTATION_DETECTOR=true")
 	cmd.Stdout, cmd.Stderr = log, log
