@@ -126,8 +126,9 @@ func (w *tenant) applied() map[string]map[string]any {
 
 // asRendered returns an error unless the operator has applied exactly what "render" prints. Kinds that depend on more than the Workspace and
 // its class can be left out.
-func (w *tenant) asRendered(but ...string) error {
-	want, have := w.rendered(), w.applied()
+func (w *tenant) asRendered(but ...string) error { return sameChildren(w.rendered(), w.applied(), but...) }
+
+func sameChildren(want, have map[string]map[string]any, but ...string) error {
 	for kind, config := range want {
 		if !slices.Contains(but, kind) && !reflect.DeepEqual(normal(config), normal(have[kind])) {
 			return fmt.Errorf("the %s is not as rendered:\nwant %s\nhave %s", kind, pretty(config), pretty(have[kind]))
