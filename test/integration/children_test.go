@@ -124,9 +124,13 @@ func (w *tenant) applied() map[string]map[string]any {
 	return byKind
 }
 
-// asRendered returns an error unless the operator has applied exactly what "render" prints. Kinds that depend on more than the Workspace and
-// its class can be left out.
-func (w *tenant) asRendered(but ...string) error { return sameChildren(w.rendered(), w.applied(), but...) }
+// asRendered returns an error unless the operator has applied exactly what "render" prints.
+func (w *tenant) asRendered() error { return w.asRenderedBut() }
+
+// asRenderedBut leaves out kinds that depend on more than the Workspace and its class.
+func (w *tenant) asRenderedBut(kinds ...string) error {
+	return sameChildren(w.rendered(), w.applied(), kinds...)
+}
 
 func sameChildren(want, have map[string]map[string]any, but ...string) error {
 	for kind, config := range want {
