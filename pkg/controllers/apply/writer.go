@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -125,7 +126,7 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 	if !write.Adopt {
 		written, err = api.Apply(ctx, conditional(config, write), options)
 	}
-	adopting := write.Adopt || (write.Create && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)))
+	adopting := write.Adopt || (write.Create && nameTaken(err))
 	if adopting {
 		if write, err = adopt(ctx, w.Manager, api, kind, ns, name, owns); err != nil {
 			return Result{}, err
@@ -152,6 +153,19 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 // createOnly as the resourceVersion of an apply creates an object whose name is free and answers 409 for a name that is taken, so that
 // nothing foreign is taken over and nothing has to be read first.
 const createOnly = "1"
+
+// nameTaken says whether a create-only apply found the name taken. A kind that allows no update without its resourceVersion (a
+// PodDisruptionBudget) calls ours invalid instead.
+func nameTaken(err error) bool {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.resourceVersion" })
+}
 
 // conditional states the preconditions of a write.
 func conditional[C reconcile.TypedConfig[C]](config C, write reconcile.Write) C {

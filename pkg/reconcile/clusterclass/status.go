@@ -94,6 +94,11 @@ func unenforced(spec v1alpha1.ClusterClassSpec) []string {
 			names = append(names, feature)
 		}
 	}
+	switch spec.Availability {
+	case "", v1alpha1.AvailabilitySingleAZ, v1alpha1.AvailabilityMultiAZ:
+	default:
+		names = append(names, fmt.Sprintf("availability %q, which counts as %s", spec.Availability, v1alpha1.AvailabilitySingleAZ))
+	}
 	if spec.SLA != "" {
 		names = append(names, "sla")
 	}

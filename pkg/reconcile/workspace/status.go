@@ -51,10 +51,13 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		}, in.Now)
 	}
 	set(v1alpha1.ConditionReady, v.ready, v.reason, v.message)
-	if v.ready == metav1.ConditionUnknown {
+	switch v.ready {
+	case metav1.ConditionUnknown:
 		set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v.reason, v.message)
-	} else {
+	case metav1.ConditionTrue:
 		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRolloutComplete, "nothing is being rolled out")
+	default:
+		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v.reason, "nothing gets ahead: "+v.message)
 	}
 	if status.Phase == v1alpha1.PhaseDegraded {
 		set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v.reason, v.message)
@@ -125,7 +128,7 @@ func (in Input) assess(p Plan) verdict {
 		return bound
 	}
 	if in.asleep() {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; its next request wakes it", false}
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; it wakes when the annotation " + v1alpha1.AnnotationIdle + " is taken off", false}
 	}
 	if !in.Children.Deployment.Exists() {
 		return in.progressing(in.minimum(), 0, 0)
