@@ -5,11 +5,15 @@ package datastore_test
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/datastore"
@@ -228,4 +232,51 @@ func TestPostgresIgnoresTheEnvironment(t *testing.T) {
 	}
 	expect(t, probe(t, pg, fmt.Sprintf("postgres://app:secret@127.0.0.1:%d/postgres", server.Port), nil), v1alpha1.ReasonValidated)
 	expect(t, probe(t, pg, fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", server.Port), nil), v1alpha1.ReasonAuthenticationFailed)
+}
+
+// A client that believed this server would compute for minutes, whatever its deadline.
+func TestPostgresServersAreNotTrusted(t *testing.T) {
+	for name, test := range map[string]struct {
+		challenge func(nonce string) string
+		reason    string
+	}{
+		"a costly computation":   {func(nonce string) string { return "r=" + nonce + "x,s=c2FsdA==,i=9999999" }, v1alpha1.ReasonAuthenticationFailed},
+		"an endless computation": {func(nonce string) string { return "r=" + nonce + "x,s=c2FsdA==,i=99999999999999999999" }, v1alpha1.ReasonAuthenticationFailed},
+		"a long message":         {func(string) string { return strings.Repeat("x", 1<<20) }, v1alpha1.ReasonAuthenticationFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				backend := pgproto3.NewBackend(conn, conn)
+				if _, err := backend.ReceiveStartupMessage(); err != nil {
+					return
+				}
+				backend.Send(&pgproto3.AuthenticationSASL{AuthMechanisms: []string{"SCRAM-SHA-256"}})
+				_ = backend.Flush()
+				_ = backend.SetAuthType(pgproto3.AuthTypeSASL)
+				message, err := backend.Receive()
+				if err != nil {
+					return
+				}
+				_, nonce, _ := strings.Cut(string(message.(*pgproto3.SASLInitialResponse).Data), "r=")
+				backend.Send(&pgproto3.AuthenticationSASLContinue{Data: []byte(test.challenge(nonce))})
+				_ = backend.Flush()
+				_, _ = backend.Receive()
+			}()
+			start := time.Now()
+			expect(t, probe(t, pg, "postgres://u:secret@"+l.Addr().String()+"?sslmode=disable", nil), test.reason)
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("took %s", took)
+			}
+		})
+	}
 }

@@ -28,7 +28,7 @@ import (
 // eventually waits for a condition that nothing tells of.
 func eventually(t *testing.T, condition func() bool, format string, arguments ...any) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(10 * time.Second) // pgconn's own patience would be 15
 	for tick := time.NewTicker(10 * time.Millisecond); !condition(); {
 		select {
 		case <-tick.C:
