@@ -198,7 +198,11 @@ func injected(d *appsv1.Deployment, workspace string) (map[string]string, error)
 // environmentOf is what containers of the Workspace get to see of datastores: the variables with their values.
 func (w *tenant) environmentOf() (map[string]string, error) {
 	w.Helper()
-	refs, err := injected(w.deployment(), w.name)
+	deployment, err := w.kube.AppsV1().Deployments(w.namespace).Get(w.Context(), names.Deployment(w.name), metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	refs, err := injected(deployment, w.name)
 	if err != nil {
 		return nil, err
 	}
