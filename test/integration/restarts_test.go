@@ -61,7 +61,10 @@ func TestDatastoresAcrossRestarts(t *testing.T) {
 	}
 
 	// when
-	before := s.credentials("shop-0")
+	before, revisions := s.credentials("shop-0"), map[string]int{}
+	for _, shop := range shops {
+		revisions[shop.name] = len(shop.replicaSets())
+	}
 	s.whileStopped(func() {
 		for _, name := range []string{"shop-0", "shop-2"} {
 			s.must("delete a Workspace", s.formspec.FormspecV1alpha1().Workspaces(s.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
@@ -93,8 +96,8 @@ func TestDatastoresAcrossRestarts(t *testing.T) {
 			return err
 		})
 		shop.ready()
-		if have := len(shop.replicaSets()); have != 2 {
-			t.Errorf("%s has %d ReplicaSets, want 2", shop.name, have)
+		if have := len(shop.replicaSets()); have != revisions[shop.name]+1 {
+			t.Errorf("%s has %d ReplicaSets, and had %d", shop.name, have, revisions[shop.name])
 		}
 	}
 	shops[8].injects().failing(v1alpha1.ReasonDatastoreNotFound)

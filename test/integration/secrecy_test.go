@@ -49,7 +49,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 		"scheme":   {v1alpha1.DriverPostgres, "hunter2", v1alpha1.ReasonInvalidConnectionString},
 		"keyword":  {v1alpha1.DriverPostgres, "host=h password='hunter2", v1alpha1.ReasonInvalidConnectionString},
 		"mode":     {v1alpha1.DriverPostgres, "postgres://u:hunter2@h/db?sslmode=hunter2", v1alpha1.ReasonUnsupportedTLSMode},
-		"option":   {v1alpha1.DriverPostgres, "postgres://u:pw@h/db?hunter2=hunter2", v1alpha1.ReasonUnsupportedOption},
+		"option":   {v1alpha1.DriverPostgres, "postgres://u:pw@no-such-host.invalid/db?hunter2=hunter2", v1alpha1.ReasonUnreachable},
 		"redis":    {v1alpha1.DriverRedis, "redis://u:hunter2@h:port", v1alpha1.ReasonInvalidConnectionString},
 		"s3":       {v1alpha1.DriverS3, "https://key:hunter2@[/bucket", v1alpha1.ReasonInvalidConnectionString},
 		"query":    {v1alpha1.DriverPostgres, fmt.Sprintf("postgres://127.0.0.1:%d/app?user=nobody&password=hunter2&sslmode=disable", port), v1alpha1.ReasonAuthenticationFailed},
