@@ -9,4 +9,7 @@ import (
 )
 
 // contextBeyond is for cleaning up after a test, whose own context has ended by then.
-func contextBeyond(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
+func contextBeyond(tb testing.TB) context.Context {
+	tb.Helper()
+	return context.WithoutCancel(tb.Context())
+}

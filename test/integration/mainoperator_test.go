@@ -38,5 +38,5 @@ func (s *scenario) startMain() {
 	s.Helper()
 	p, err := s.start(context.WithoutCancel(s.Context()), mainOperator) // in a cleanup, too
 	s.must("start the operator", err)
-	s.environment.operator = p
+	s.operator = p
 }

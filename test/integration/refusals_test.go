@@ -188,7 +188,7 @@ func (s *scenario) policy(documents, kinds, probe string, inForce func(out strin
 		if inForce(out, err) {
 			return nil
 		}
-		return fmt.Errorf("the probe comes out as %s %v", out, err)
+		return fmt.Errorf("the probe comes out as %s %w", out, err)
 	})
 }
 

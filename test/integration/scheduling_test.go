@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestUnschedulable(t *testing.T) {
 		if command == nil {
 			t.Fatalf("the message has no command: %s", message)
 		}
-		s.Cleanup(func() { s.cluster.kubectl(t.Context(), "label", "node", node, "formspec.dev/tier-") })
+		s.Cleanup(func() { _, _ = s.cluster.kubectl(context.Background(), "label", "node", node, "formspec.dev/tier-") })
 		s.kubectl(strings.Fields(command[1] + node + command[2])...)
 
 		// then

@@ -39,7 +39,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		status.ReadyReplicas = d.Live.Status.ReadyReplicas
 	}
 	if v.ready == metav1.ConditionTrue && v.reason != v1alpha1.ReasonAsleep && status.FirstReadyTime == nil {
-		status.FirstReadyTime = ptr.To(metav1.NewTime(in.Now).Rfc3339Copy())
+		status.FirstReadyTime = new(metav1.NewTime(in.Now).Rfc3339Copy())
 	}
 	status.Artifact = in.artifact()
 	status.AdmittedClass = in.Admitted
