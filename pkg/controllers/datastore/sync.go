@@ -110,7 +110,7 @@ func (c *Controller) finalizer(ctx context.Context, key cache.ObjectName, ds *v1
 	}
 	switch {
 	case err != nil:
-		return ds.ResourceVersion, fmt.Errorf("Datastore %s: %w", key, err)
+		return ds.ResourceVersion, fmt.Errorf("write Datastore %s: %w", key, err)
 	case vanished:
 		return gone, nil
 	}

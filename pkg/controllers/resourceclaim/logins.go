@@ -85,8 +85,8 @@ func (l *logins) forget(key cache.ObjectName) {
 	}
 }
 
-// start works for the claim as soon as there is room, unless something is under way for it: done is called when that has ended.
-func (l *logins) start(key cache.ObjectName, uid types.UID, drop bool, what string, work func(context.Context) resourceclaim.Attempt, done func()) {
+// start works for the claim as soon as there is room, and then calls done. It does nothing while something is under way for the claim.
+func (l *logins) start(key cache.ObjectName, uid types.UID, drop bool, what string, work func(context.Context) resourceclaim.Attempt, done func()) (started bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.attempts[key]
@@ -95,7 +95,7 @@ func (l *logins) start(key cache.ObjectName, uid types.UID, drop bool, what stri
 		l.attempts[key] = a
 	}
 	if a.busy {
-		return
+		return false
 	}
 	if a.uid != uid || (a.ended != nil && (a.ended.Drop != drop || a.ended.For != what)) {
 		a.ended = nil
@@ -115,6 +115,7 @@ func (l *logins) start(key cache.ObjectName, uid types.UID, drop bool, what stri
 		return true
 	})
 	l.next()
+	return true
 }
 
 // finish takes in what became of an attempt.

@@ -61,23 +61,23 @@ func (c *Controller) attempt(ctx context.Context, key cache.ObjectName, in *reso
 	if secret == nil {
 		return // it went this moment, and that wakes us
 	}
-	admin, err := datastore.Parse(in.Role.Datastore.Spec.Driver, string(secret.Data[datastore.KeyURI]), secret.Data[datastore.KeyCA])
-	if err != nil {
-		work = func(context.Context, datastore.Endpoint) (map[string][]byte, error) { return nil, err }
-	}
-	klog.FromContext(ctx).V(4).Info("Working on a login", "resourceClaim", key, "login", in.Role.Name, "drop", a.Drop)
-	logger := klog.FromContext(ctx)
-	c.logins.start(key, in.Claim.UID, a.Drop, a.For, func(ctx context.Context) resourceclaim.Attempt {
-		ended := a
-		var err error
-		ended.Data, err = work(ctx, admin)
+	admin, unreadable := datastore.Parse(in.Role.Datastore.Spec.Driver, string(secret.Data[datastore.KeyURI]), secret.Data[datastore.KeyCA])
+	logger := klog.FromContext(ctx).WithValues("resourceClaim", key, "login", in.Role.Name, "drop", a.Drop)
+	started := c.logins.start(key, in.Claim.UID, a.Drop, a.For, func(ctx context.Context) resourceclaim.Attempt {
+		ended, err := a, unreadable
+		if err == nil {
+			ended.Data, err = work(ctx, admin)
+		}
 		if err != nil {
 			ended.Data = nil
 			ended.Reason, ended.Message = explain(err)
-			logger.V(2).Info("Work on a login failed", "resourceClaim", key, "login", in.Role.Name, "drop", a.Drop, "reason", ended.Reason, "message", ended.Message)
+			logger.V(2).Info("Work on a login failed", "reason", ended.Reason, "message", ended.Message)
 		}
 		return ended
 	}, func() { c.queue.Add(key) })
+	if started {
+		logger.V(2).Info("Working on a login")
+	}
 }
 
 // explain is what may be shown of an error: only a *datastore.Error is known to hold no secret.

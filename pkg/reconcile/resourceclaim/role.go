@@ -117,7 +117,7 @@ func (in Input) makeLogin(p *Plan) *metav1.Condition {
 	default:
 		p.Apply = append(p.Apply, role.Secret.Write(in.secret(login, last.Data)))
 	}
-	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRoleInForce, Message: fmt.Sprintf("the claim has the login %s", role.Name)}
+	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRoleInForce, Message: "the claim has the login " + role.Name}
 }
 
 // dropLogin drops the login that there may be, and then lets the claim go, or begins anew where it is wanted elsewhere.
