@@ -36,6 +36,7 @@ type environment struct {
 	dynamic  dynamic.Interface
 
 	operator *process // the one that works in all namespaces
+	renders  sync.Map // output of render by its input
 
 	mu        sync.Mutex
 	processes []*process // every operator that was ever started

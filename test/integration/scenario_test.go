@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,6 +35,9 @@ type scenario struct {
 	namespace string
 	bursts    int // see burst
 }
+
+// long says that more objects and longer windows are asked for.
+func long() bool { return os.Getenv("FORMSPEC_LONG") != "" }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
