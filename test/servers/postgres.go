@@ -40,7 +40,7 @@ func Postgres(t testing.TB, options PostgresOptions) *PostgresServer {
 	as := unprivileged(t)
 	dir := as.directory(t)
 	data := filepath.Join(dir, "data")
-	s := &PostgresServer{Port: freePort(t), Password: "superuser-password"}
+	s := &PostgresServer{Password: "superuser-password"}
 
 	password := as.file(t, filepath.Join(dir, "password"), []byte(s.Password))
 	if out, err := as.command(dir, initdb, "--pgdata="+data, "--username=postgres", "--pwfile="+password, "--auth=scram-sha-256",
@@ -52,6 +52,7 @@ func Postgres(t testing.TB, options PostgresOptions) *PostgresServer {
 		access = []string{"host all all all scram-sha-256"}
 	}
 	as.file(t, filepath.Join(data, "pg_hba.conf"), []byte(strings.Join(access, "\n")+"\n"))
+	s.Port = freePort(t) // as late as can be: others look for one too
 	arguments := []string{
 		"-D", data, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=localhost", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "logging_collector=off",

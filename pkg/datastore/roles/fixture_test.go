@@ -73,6 +73,7 @@ func newPlace(t *testing.T, server *servers.PostgresServer, name string, superus
 	run(t, root(t, server, "postgres"),
 		"create role "+quoted(user)+" login "+attributes+" password "+servers.Literal(adminPassword),
 		"create database "+quoted(p.database)+" owner "+quoted(user))
+	run(t, p.root(t), "revoke create on schema public from public") // as it is from PostgreSQL 15 on
 	p.admin = root(t, server, p.database).WithLogin(user, adminPassword)
 	return p
 }

@@ -175,6 +175,7 @@ func dropsEverywhere(t *testing.T, p *place) {
 	other := *p
 	other.database = "other " + p.database
 	run(t, p.root(t), "create database "+quoted(other.database)+" owner "+quoted(p.admin.User()))
+	run(t, other.root(t), "revoke create on schema public from public")
 	other.admin = p.admin.WithDatabase(other.database)
 	for _, permission := range []v1alpha1.Permission{readOnly, readWrite} {
 		login := p.login("shop", "bank "+string(permission), permission)

@@ -100,7 +100,6 @@ func TestRefusals(t *testing.T) {
 			}
 			_, _ = ask(t, open, "rollback to s")
 			p.ensure(t, p.login("shop", "bank", readWrite))
-			p.ensure(t, p.login("shop", "report", readOnly))
 		},
 		"a tenant who puts functions in the way": func(t *testing.T, p *place) {
 			shop := p.ensure(t, p.login("shop", "other", readWrite))
