@@ -6,10 +6,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -110,8 +108,7 @@ func connection(kubeconfig string) (*rest.Config, error) {
 // fencedConfig is for the clients that write: they reach the API server only while this process leads.
 func fencedConfig(config *rest.Config, fence *lead.Fence) *rest.Config {
 	fenced := rest.CopyConfig(config)
-	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second} // as client-go's own
-	fenced.Dial = fence.WrapDial(dialer.DialContext)
+	fenced.Dial = fence.WrapDial(newDialer().DialContext)
 	fenced.Wrap(fence.WrapTransport)
 	return fenced
 }

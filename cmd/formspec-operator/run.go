@@ -93,7 +93,7 @@ type operator struct {
 func newOperator(ctx context.Context, config *rest.Config, o *options) (*operator, error) {
 	op := &operator{options: o}
 	fence := lead.NewFence(clock.RealClock{})
-	read, err := newClients(config)
+	read, err := newClients(readConfig(config))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 		scopes:  newScopes(read, o.namespaces),
 		ledger:  admission.NewLedger(),
 		keys:    ownerkeys.New(read.kube, o.leaderElectNamespace),
-		pool:    probes.NewPool(probes.NewProber(probes.ProberOptions{RefuseLoopback: inPod(o)}), clock.RealClock{}),
+		pool:    probes.NewPool(probes.NewProber(probes.ProberOptions{RefuseLoopback: inPod(o)}).Probe, clock.RealClock{}),
 		events:  events.NewBroadcaster(eventSink{&events.EventSinkImpl{Interface: write.kube.EventsV1()}}),
 		metrics: registry,
 	}

@@ -18,7 +18,7 @@ type network struct {
 	refuseLoopback bool
 }
 
-var errRefused = errors.New("not an address that is probed")
+var errRefused = errors.New("not a connection that a probe makes")
 
 // dial connects, and ties the connection to the context: when it ends, so does whatever waits for the server, whether
 // the library in between knows of contexts or not.

@@ -70,10 +70,11 @@ type hostState struct {
 	last     Result
 }
 
-// NewPool returns a pool that probes with the Prober, and the clock to back off by.
-func NewPool(prober *Prober, clk clock.PassiveClock) *Pool {
+// NewPool returns a pool for a function such as Prober.Probe, which must return soon after its context ends, and the clock
+// to back off by.
+func NewPool(probe func(context.Context, Endpoint) Result, clk clock.PassiveClock) *Pool {
 	return &Pool{
-		probe: prober.Probe, clock: clk,
+		probe: probe, clock: clk,
 		jobs: map[cache.ObjectName]*job{}, hosts: map[string]*hostState{}, namespaces: map[string]int{},
 	}
 }
@@ -144,7 +145,8 @@ func (p *Pool) start() {
 		return
 	}
 	now := p.clock.Now()
-	p.waiting = slices.DeleteFunc(p.waiting, func(j *job) bool {
+	var still []*job
+	for _, j := range p.waiting {
 		host := p.hosts[j.host]
 		if host == nil {
 			host = &hostState{}
@@ -153,21 +155,25 @@ func (p *Pool) start() {
 		switch {
 		case suspect && now.Before(host.until):
 			p.answer(j, host, now)
-			return true
 		case p.running >= maxProbes, p.namespaces[j.key.Namespace] >= maxPerNamespace,
 			suspect && p.suspects >= maxSuspects, host.running >= maxPerHost, suspect && host.running > 0:
-			return false
+			still = append(still, j)
+		default:
+			j.suspect = suspect
+			p.hosts[j.host] = host
+			p.launch(j)
 		}
-		j.suspect = suspect
-		p.hosts[j.host] = host
-		p.count(j, 1)
-		ctx, cancel := context.WithCancel(p.ctx)
-		j.cancel = cancel
-		p.wait.Go(func() {
-			defer cancel()
-			p.finish(j, p.try(ctx, j.endpoint))
-		})
-		return true
+	}
+	p.waiting = still
+}
+
+func (p *Pool) launch(j *job) {
+	p.count(j, 1)
+	ctx, cancel := context.WithCancel(p.ctx)
+	j.cancel = cancel
+	p.wait.Go(func() {
+		defer cancel()
+		p.finish(j, p.try(ctx, j.endpoint))
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -95,9 +94,9 @@ type postgresAttempt struct {
 	tls     *tls.Config
 	accept  pgconn.ValidateConnectFunc
 
-	conn     *boundConn
-	greeting byte // the first byte of the server's first message
-	another  bool // the result may be different with TLS instead of without, or the other way round
+	conn    *boundConn
+	login   *loginReader
+	another bool // the result may be different with TLS instead of without, or the other way round
 }
 
 func (a *postgresAttempt) run(ctx context.Context) Result {
@@ -144,18 +143,23 @@ func (a *postgresAttempt) config() (*pgconn.Config, error) {
 	if options := p.option("options"); options != "" {
 		c.RuntimeParams["options"] = options
 	}
-	c.MaxProtocolMessageBodyLen = 64 << 10
+	c.MaxProtocolMessageBodyLen = maxPostgresMessage
 	c.ValidateConnect = a.accept
 	c.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // dial does it
 	c.DialFunc = a.dial
 	c.AfterNetConnect = a.handshake
 	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
-		return pgproto3.NewFrontend(&firstByte{r, &a.greeting}, w)
+		a.login = &loginReader{Reader: r}
+		return pgproto3.NewFrontend(a.login, w)
 	}
 	return c, nil
 }
 
+// dial connects once. When a query does not end, pgconn would connect again to cancel it, for a quarter of a minute.
 func (a *postgresAttempt) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if a.conn != nil {
+		return nil, errRefused
+	}
 	conn, err := a.network.dial(ctx, a.host)
 	if err != nil {
 		return nil, err
@@ -176,79 +180,10 @@ func (*postgresAttempt) handshake(ctx context.Context, _ *pgconn.Config, conn ne
 	return conn, nil
 }
 
-// firstByte notes the first byte that is read through it.
-type firstByte struct {
-	io.Reader
-	first *byte
-}
-
-func (f *firstByte) Read(b []byte) (int, error) {
-	n, err := f.Reader.Read(b)
-	if n > 0 && *f.first == 0 {
-		*f.first = b[0]
-	}
-	return n, err
-}
-
-// failed maps an error of the connection. Only its type and its code count, never its text.
-func (a *postgresAttempt) failed(err error) Result {
-	var (
-		server    *pgconn.PgError
-		handshake *handshakeError
-	)
-	switch {
-	case a.conn == nil:
-		return unreachable()
-	case errors.As(err, &server):
-		result, final := postgresError(server.Code)
-		a.another = !final
-		return result
-	case errors.Is(err, pgconn.ErrReadOnlyConnection), errors.Is(err, pgconn.ErrReadWriteConnection),
-		errors.Is(err, pgconn.ErrPrimaryConnection), errors.Is(err, pgconn.ErrStandbyConnection):
-		return Result{Reason: v1alpha1.ReasonServerNotReady, Message: "the server is not in the state that target_session_attrs asks for"}
-	case errors.As(err, &handshake):
-		a.another = true
-		return handshakeFailed(err)
-	case a.tls != nil && a.conn.first.Load() == 'N' && a.greeting == 0:
-		a.another = true
-		return Result{Reason: v1alpha1.ReasonTLSVerificationFailed, Message: "the server does not speak TLS"}
-	case a.greeting == 'R' && !disconnected(err):
-		a.another = true
-		return Result{
-			Reason:  v1alpha1.ReasonAuthenticationFailed,
-			Message: "the server wants a way of authentication that the connection string does not allow or the operator does not know",
-		}
-	}
-	a.another = true
-	return unreachable()
-}
-
-// postgresError maps the server's error code, and says whether it is the same with and without TLS.
-func postgresError(code string) (result Result, final bool) {
-	if len(code) != 5 || strings.Trim(code, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-		return unreachable(), true
-	}
-	suffix := " (SQLSTATE " + code + ")"
-	switch {
-	case code == "28P01":
-		return Result{Reason: v1alpha1.ReasonAuthenticationFailed, Message: "the server refuses the user or the password" + suffix}, true
-	case strings.HasPrefix(code, "28"):
-		return Result{Reason: v1alpha1.ReasonAuthenticationFailed, Message: "the server's rules do not let the user in" + suffix}, false
-	case code == "3D000":
-		return Result{Reason: v1alpha1.ReasonDatabaseNotFound, Message: "the server has no database of that name" + suffix}, true
-	case code == "42501":
-		return Result{Reason: v1alpha1.ReasonPermissionDenied, Message: "the user may not connect to the database" + suffix}, true
-	case code == "53300":
-		return Result{Reason: v1alpha1.ReasonTooManyConnections, Message: "the server or the user has no connection left" + suffix}, true
-	}
-	return Result{Reason: v1alpha1.ReasonServerNotReady, Message: "the server answers with an error" + suffix}, true
-}
-
 // askPostgres makes sure that there is a database behind the login: a pooler lets in on its own.
 func askPostgres(ctx context.Context, conn *pgconn.PgConn) Result {
 	if _, err := conn.Exec(ctx, "select 1").ReadAll(); err != nil {
-		var server *pgconn.PgError
-		if errors.As(err, &server) {
+		if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 			result, _ := postgresError(server.Code)
 			return result
 		}

@@ -22,7 +22,7 @@ import (
 )
 
 // printed is a value in every way in which this program prints values.
-func printed(t testing.TB, value any) string {
+func printed(t *testing.T, value any) string {
 	t.Helper()
 	var b bytes.Buffer
 	// Inside a structure, without the methods of the value itself.

@@ -13,7 +13,7 @@ import (
 )
 
 // resp speaks as much of the Redis protocol (RESP2) as a probe needs: one command, one reply that is a status, an error,
-// a number or a string. The client libraries trust their server: there is one that a reply of fourteen bytes, which claims
+// a number or a string. The client libraries trust their server: there is one that a reply of sixteen bytes, which claims
 // to be a long array, makes allocate until the process dies. A tenant chooses what answers here.
 type resp struct {
 	conn io.Writer

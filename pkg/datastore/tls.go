@@ -99,8 +99,7 @@ func handshakeFailed(err error) Result {
 // disconnected is true for errors of the connection rather than of what was said on it.
 func disconnected(err error) bool {
 	var network net.Error
-	var alert tls.AlertError
-	if errors.As(err, &alert) { // which comes wrapped in a net.OpError
+	if _, alert := errors.AsType[tls.AlertError](err); alert { // which comes wrapped in a net.OpError
 		return false
 	}
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -69,7 +69,7 @@ func parseURI(text string, schemes ...string) (uri, error) {
 
 // checkCharacters refuses what may not be in a URL at all, and what would begin a fragment, which no connection string has.
 func checkCharacters(s string) error {
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		switch c := s[i]; {
 		case unreserved(c), strings.IndexByte("!$&'()*+,;=:/?[]@", c) >= 0:
 		case c == '%':
@@ -90,26 +90,15 @@ func checkCharacters(s string) error {
 func parseAuthority(s string) ([]HostPort, error) {
 	var hosts []HostPort
 	for item := range strings.SplitSeq(s, ",") {
-		host, port, hasPort := "", "", false
-		if inner, bracketed := strings.CutPrefix(item, "["); bracketed {
-			address, after, closed := strings.Cut(inner, "]")
-			if !closed || !strings.Contains(address, ":") || after != "" && after[0] != ':' {
-				return nil, errHost
-			}
-			host = decode(address)
-			port, hasPort = strings.CutPrefix(after, ":")
-		} else {
-			host, port, hasPort = strings.Cut(item, ":")
-			if host = decode(host); strings.Contains(host, ":") || strings.Contains(port, ":") {
-				return nil, errHost
-			}
+		host, port, err := splitHostPort(item)
+		if err != nil {
+			return nil, err
 		}
 		if err := checkHost(host); err != nil {
 			return nil, err
 		}
 		h := HostPort{Host: host}
-		if hasPort && port != "" { // "h:" is "h", as RFC 3986 has it
-			var err error
+		if port != "" { // "h:" is "h", as RFC 3986 has it
 			if h.Port, err = parsePort(port); err != nil {
 				return nil, err
 			}
@@ -117,6 +106,22 @@ func parseAuthority(s string) ([]HostPort, error) {
 		hosts = append(hosts, h)
 	}
 	return hosts, nil
+}
+
+// splitHostPort is net.SplitHostPort with an optional port. An address in brackets must be one that needs them.
+func splitHostPort(s string) (host, port string, err error) {
+	if inner, bracketed := strings.CutPrefix(s, "["); bracketed {
+		address, after, closed := strings.Cut(inner, "]")
+		if !closed || !strings.Contains(address, ":") || after != "" && after[0] != ':' {
+			return "", "", errHost
+		}
+		return decode(address), strings.TrimPrefix(after, ":"), nil
+	}
+	host, port, _ = strings.Cut(s, ":")
+	if host = decode(host); strings.Contains(host, ":") || strings.Contains(port, ":") {
+		return "", "", errHost
+	}
+	return host, port, nil
 }
 
 // parseQuery reads the options. A raw "+" is refused: for some clients it is a plus, for others a space.
@@ -175,8 +180,8 @@ func decode(s string) string {
 func encode(s string) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; unreserved(c) {
+	for _, c := range []byte(s) {
+		if unreserved(c) {
 			b.WriteByte(c)
 		} else {
 			b.WriteString(string([]byte{'%', digits[c>>4], digits[c&15]}))

@@ -23,14 +23,18 @@ type Refusal struct {
 // Refused reads the message with which somebody refused something: the API server a write, or a Deployment its pods.
 func Refused(what, message string) Refusal {
 	if strings.Contains(message, "exceeded quota") || strings.Contains(message, "failed quota") {
-		return Refusal{Reason: v1alpha1.ReasonQuotaExceeded, Stalled: true,
-			Message: what + ". Raise the namespace's ResourceQuota, or ask for less: " + message}
+		return Refusal{
+			Reason: v1alpha1.ReasonQuotaExceeded, Stalled: true,
+			Message: what + ". Raise the namespace's ResourceQuota, or ask for less: " + message,
+		}
 	}
 	return Refusal{Reason: v1alpha1.ReasonRefused, Stalled: true, Message: what + ". Change the policy, or what it objects to: " + message}
 }
 
 // NameConflict is the refusal to touch a foreign object that has the name of a child.
 func NameConflict(kind, name string) Refusal {
-	return Refusal{Reason: v1alpha1.ReasonNameConflict, Stalled: true,
-		Message: fmt.Sprintf("%s %q exists and does not belong to this object; it is left alone. Remove or rename it", kind, name)}
+	return Refusal{
+		Reason: v1alpha1.ReasonNameConflict, Stalled: true,
+		Message: fmt.Sprintf("%s %q exists and does not belong to this object; it is left alone. Remove or rename it", kind, name),
+	}
 }

@@ -125,8 +125,9 @@ func (w *tenant) applied() map[string]map[string]any {
 }
 
 // asRendered returns an error unless the operator has applied exactly what "render" prints.
-func (w *tenant) asRendered() error {
-	want, have := w.rendered(), w.applied()
+func (w *tenant) asRendered() error { return sameChildren(w.rendered(), w.applied()) }
+
+func sameChildren(want, have map[string]map[string]any) error {
 	for kind, config := range want {
 		if !reflect.DeepEqual(normal(config), normal(have[kind])) {
 			return fmt.Errorf("the %s is not as rendered:\nwant %s\nhave %s", kind, pretty(config), pretty(have[kind]))

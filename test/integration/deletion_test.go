@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
@@ -68,17 +69,53 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
+// Deletions that no operator saw are made up for. Not parallel: it stops the operator.
+func TestDeletionWhileTheOperatorIsDown(t *testing.T) {
+	s, secret := given(t), kindOf("Secret")
+	class := s.class(full)
+	held, forced := s.workspace("held", class).ready(), s.workspace("forced", class).ready()
+	before := map[*tenant]types.UID{held: held.child(secret).GetUID(), forced: forced.child(secret).GetUID()}
+
+	// when
+	s.whileStopped(func() {
+		s.kubectl("delete", "workspace", "held", "--wait=false")
+		forced.patch(`{"metadata":{"finalizers":null}}`)
+		forced.delete(metav1.DeletePropagationBackground)
+	})
+
+	// then
+	for _, w := range []*tenant{held, forced} {
+		w.gone()
+		w.childrenGo()
+		s.eventually("the credentials of "+w.name+" are marked", func() error {
+			if have := w.child(secret).GetLabels()[v1alpha1.LabelRetained]; have != "true" {
+				return fmt.Errorf("the mark is %q", have)
+			}
+			return nil
+		})
+		if w.child(secret).GetUID() != before[w] {
+			t.Errorf("the credentials of %s were replaced", w.name)
+		}
+	}
+}
+
 // delete deletes the Workspace and waits until it is gone.
 func (w *tenant) delete(policy metav1.DeletionPropagation) {
 	w.Helper()
-	api := w.formspec.FormspecV1alpha1().Workspaces(w.namespace)
-	w.must("delete the Workspace", api.Delete(w.Context(), w.name, metav1.DeleteOptions{PropagationPolicy: &policy}))
-	w.eventually("the Workspace is gone", func() error {
-		_, err := api.Get(w.Context(), w.name, metav1.GetOptions{})
+	err := w.formspec.FormspecV1alpha1().Workspaces(w.namespace).Delete(w.Context(), w.name, metav1.DeleteOptions{PropagationPolicy: &policy})
+	w.must("delete the Workspace", err)
+	w.gone()
+}
+
+// gone waits until there is no such Workspace.
+func (w *tenant) gone() {
+	w.Helper()
+	w.eventually("Workspace "+w.name+" is gone", func() error {
+		_, err := w.formspec.FormspecV1alpha1().Workspaces(w.namespace).Get(w.Context(), w.name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is still there (%v)", err)
+		return fmt.Errorf("it is still there (%w)", err)
 	})
 }
 

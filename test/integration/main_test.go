@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	if testing.Short() {
 		os.Exit(m.Run())
 	}
+	atOnce()
 	os.Exit(run(m))
 }
 
@@ -48,6 +49,15 @@ func allowParallel() {
 	stated := false
 	flag.Visit(func(f *flag.Flag) { stated = stated || f.Name == "test.parallel" })
 	if !stated {
-		_ = flag.Set("test.parallel", "12")
+		_ = flag.Set("test.parallel", "8")
+	}
+}
+
+// atOnce lets more tests run at the same time than there are processors, unless -parallel is given: they mostly wait.
+func atOnce() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "8")
 	}
 }

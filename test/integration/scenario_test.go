@@ -32,7 +32,7 @@ type scenario struct {
 	*testing.T
 	*environment
 	namespace string
-	began     time.Time
+	bursts    int // see burst
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
@@ -47,7 +47,7 @@ func given(t *testing.T) *scenario {
 	if len(name) > 40 {
 		name = strings.Trim(name[:40], "-")
 	}
-	s := &scenario{T: t, environment: shared, namespace: name + "-" + rand.String(5), began: time.Now()}
+	s := &scenario{T: t, environment: shared, namespace: name + "-" + rand.String(5)}
 	s.createNamespace(s.namespace)
 	t.Cleanup(s.end)
 	return s
@@ -73,7 +73,11 @@ func (s *scenario) end() {
 			out, err := s.cluster.kubectl(ctx, args...)
 			s.Logf("kubectl %s\n%s%v", strings.Join(args[:2], " "), out, err)
 		}
-		s.Logf("log of the operator about this namespace:\n%s", s.operator.grep(s.namespace, 60))
+		for _, p := range s.processes {
+			if lines := p.grep(s.namespace, 60); lines != "" {
+				s.Logf("log of operator %s about this namespace:\n%s", p.name, lines)
+			}
+		}
 	}
 	if err := s.kube.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
 		s.Errorf("delete the namespace: %v", err)
@@ -165,10 +169,6 @@ next:
 // about selects the requests about objects of a resource, such as deployments or workspaces/status.
 func about(resource string) func(request) bool {
 	return func(r request) bool { return r.resource() == resource }
-}
-
-func named(name string) func(request) bool {
-	return func(r request) bool { return r.Object.Name == name }
 }
 
 func list(requests []request) string {

@@ -23,8 +23,8 @@ import (
 const startTimeout = time.Minute
 
 // program finds one of the programs, where Debian has those of PostgreSQL too, or skips the test.
-func program(t testing.TB, names ...string) string {
-	t.Helper()
+func program(tb testing.TB, names ...string) string {
+	tb.Helper()
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
@@ -33,15 +33,15 @@ func program(t testing.TB, names ...string) string {
 			return paths[len(paths)-1]
 		}
 	}
-	t.Skipf("%s is not installed: install postgresql and redis-server", names[0])
+	tb.Skipf("%s is not installed: install postgresql and redis-server", names[0])
 	return ""
 }
 
 // account is whom a server runs as. Root may not run PostgreSQL, so root's servers run as somebody else.
 type account struct{ credential *syscall.Credential }
 
-func unprivileged(t testing.TB) account {
-	t.Helper()
+func unprivileged(tb testing.TB) account {
+	tb.Helper()
 	if os.Geteuid() != 0 {
 		return account{}
 	}
@@ -52,44 +52,44 @@ func unprivileged(t testing.TB) account {
 			return account{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 		}
 	}
-	t.Skip("root may not run PostgreSQL, and there is neither a user postgres nor nobody")
+	tb.Skip("root may not run PostgreSQL, and there is neither a user postgres nor nobody")
 	return account{}
 }
 
-// directory makes one that the account owns. Those of t.TempDir are in one that only root may enter.
-func (a account) directory(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "server")
+// directory makes one that the account owns. those of TempDir are in one that only root may enter.
+func (a account) directory(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "server") //nolint:usetesting // see above
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	a.own(t, dir)
+	tb.Cleanup(func() { os.RemoveAll(dir) })
+	a.own(tb, dir)
 	return dir
 }
 
 // file writes one that only the account may read.
-func (a account) file(t testing.TB, path string, content []byte) string {
-	t.Helper()
+func (a account) file(tb testing.TB, path string, content []byte) string {
+	tb.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	a.own(t, path)
+	a.own(tb, path)
 	return path
 }
 
-func (a account) own(t testing.TB, path string) {
-	t.Helper()
+func (a account) own(tb testing.TB, path string) {
+	tb.Helper()
 	if a.credential == nil {
 		return
 	}
 	if err := os.Chown(path, int(a.credential.Uid), int(a.credential.Gid)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 func (a account) command(dir, name string, arguments ...string) *exec.Cmd {
-	cmd := exec.Command(name, arguments...) //nolint:noctx // servers end with their test, by t.Cleanup
+	cmd := exec.Command(name, arguments...) //nolint:noctx // servers end with their test, by tb.Cleanup
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential}
@@ -97,11 +97,11 @@ func (a account) command(dir, name string, arguments ...string) *exec.Cmd {
 }
 
 // freePort is a port that nobody listened on a moment ago.
-func freePort(t testing.TB) int {
-	t.Helper()
+func freePort(tb testing.TB) int {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer l.Close()
 	address, _ := l.Addr().(*net.TCPAddr)
@@ -110,12 +110,12 @@ func freePort(t testing.TB) int {
 
 // serve starts a server, waits until it prints the line that says it is ready, and stops it when the test ends. What it
 // returns is what the server has printed.
-func serve(t testing.TB, cmd *exec.Cmd, ready string) (output func() string) {
-	t.Helper()
+func serve(tb testing.TB, cmd *exec.Cmd, ready string) (output func() string) {
+	tb.Helper()
 	reader, writer := io.Pipe()
 	cmd.Stdout, cmd.Stderr = writer, writer
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -123,7 +123,7 @@ func serve(t testing.TB, cmd *exec.Cmd, ready string) (output func() string) {
 		writer.Close()
 		close(ended)
 	}()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGINT) // "fast" for PostgreSQL, and Redis takes it too
 		select {
 		case <-ended:
@@ -157,9 +157,9 @@ func serve(t testing.TB, cmd *exec.Cmd, ready string) (output func() string) {
 	select {
 	case <-isReady:
 	case <-ended:
-		t.Fatalf("%s ended instead of serving:\n%s", cmd.Path, output())
+		tb.Fatalf("%s ended instead of serving:\n%s", cmd.Path, output())
 	case <-time.After(startTimeout):
-		t.Fatalf("%s is not ready after %s:\n%s", cmd.Path, startTimeout, output())
+		tb.Fatalf("%s is not ready after %s:\n%s", cmd.Path, startTimeout, output())
 	}
 	return output
 }

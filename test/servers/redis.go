@@ -27,25 +27,25 @@ type RedisServer struct {
 }
 
 // Redis starts a Valkey or Redis server.
-func Redis(t testing.TB, options RedisOptions) *RedisServer {
-	t.Helper()
-	server := program(t, "redis-server", "valkey-server")
-	as := unprivileged(t)
-	dir := as.directory(t)
-	s := &RedisServer{Port: freePort(t)}
+func Redis(tb testing.TB, options RedisOptions) *RedisServer {
+	tb.Helper()
+	server := program(tb, "redis-server", "valkey-server")
+	as := unprivileged(tb)
+	dir := as.directory(tb)
+	s := &RedisServer{Port: freePort(tb)}
 
 	settings := append([]string{"bind 127.0.0.1", "dir " + dir, `save ""`, "appendonly no", "daemonize no"}, options.Settings...)
 	if options.Certificate == nil {
 		settings = append(settings, fmt.Sprintf("port %d", s.Port))
 	} else {
 		settings = append(settings, "port 0", fmt.Sprintf("tls-port %d", s.Port), "tls-auth-clients no",
-			"tls-cert-file "+as.file(t, filepath.Join(dir, "server.crt"), options.Certificate),
-			"tls-key-file "+as.file(t, filepath.Join(dir, "server.key"), options.Key))
+			"tls-cert-file "+as.file(tb, filepath.Join(dir, "server.crt"), options.Certificate),
+			"tls-key-file "+as.file(tb, filepath.Join(dir, "server.key"), options.Key))
 	}
 	if options.Users != nil {
-		settings = append(settings, "aclfile "+as.file(t, filepath.Join(dir, "users.acl"), []byte(strings.Join(options.Users, "\n")+"\n")))
+		settings = append(settings, "aclfile "+as.file(tb, filepath.Join(dir, "users.acl"), []byte(strings.Join(options.Users, "\n")+"\n")))
 	}
-	file := as.file(t, filepath.Join(dir, "redis.conf"), []byte(strings.Join(settings, "\n")+"\n"))
-	serve(t, as.command(dir, server, file), "Ready to accept connections")
+	file := as.file(tb, filepath.Join(dir, "redis.conf"), []byte(strings.Join(settings, "\n")+"\n"))
+	serve(tb, as.command(dir, server, file), "Ready to accept connections")
 	return s
 }

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
@@ -30,7 +29,7 @@ func workspace(t *testing.T, deleted bool, finalizers ...string) *formspecfake.C
 	ws := &v1alpha1.Workspace{ObjectMeta: existing("ours")}
 	ws.Finalizers = finalizers
 	if deleted {
-		ws.DeletionTimestamp = ptr.To(metav1.Now())
+		ws.DeletionTimestamp = new(metav1.Now())
 	}
 	if _, err := client.FormspecV1alpha1().Workspaces("bank").Create(t.Context(), ws, metav1.CreateOptions{FieldManager: "kubectl"}); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 )
@@ -22,11 +21,11 @@ func Refusal(err error) *reconcile.Refusal {
 	var taken *NameTakenError
 	switch {
 	case errors.As(err, &taken):
-		return ptr.To(reconcile.NameConflict(taken.Kind, taken.Name))
+		return new(reconcile.NameConflict(taken.Kind, taken.Name))
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		return ptr.To(reconcile.Refused("a write is refused", err.Error()))
+		return new(reconcile.Refused("a write is refused", err.Error()))
 	default:
 		return nil
 	}

@@ -54,15 +54,21 @@ func TestFieldsOfAnOperatorThatWroteByUpdatesAreTakenOver(t *testing.T) {
 		request []string
 	}{
 		"the cache shows its fields": {
-			v1alpha1.LegacyManager, reconcile.Write{UID: "ours", Adopt: true}, []string{"region"},
+			v1alpha1.LegacyManager,
+			reconcile.Write{UID: "ours", Adopt: true},
+			[]string{"region"},
 			[]string{"get configmaps", "patch configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 		"the cache did not have the object": {
-			v1alpha1.LegacyManager, reconcile.Write{Create: true}, []string{"region"},
+			v1alpha1.LegacyManager,
+			reconcile.Write{Create: true},
+			[]string{"region"},
 			[]string{`apply configmaps version="1" uid=""`, "get configmaps", "patch configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 		"what other managers wrote is theirs": {
-			"kubectl", reconcile.Write{UID: "ours", Adopt: true}, []string{"password", "region"},
+			"kubectl",
+			reconcile.Write{UID: "ours", Adopt: true},
+			[]string{"password", "region"},
 			[]string{"get configmaps", `apply configmaps version="7" uid="ours"`},
 		},
 	} {
@@ -184,7 +190,13 @@ func asAdmitted(data map[string]string) *corev1.ConfigMap {
 	}
 	object := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: existing("ours"), Data: data}
 	object.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: "formspec-test", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: text},
+		Manager: "formspec-test", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: fieldsOf(text),
 	}}
 	return object
+}
+
+func fieldsOf(text []byte) *metav1.FieldsV1 {
+	fields := &metav1.FieldsV1{}
+	fields.SetRawBytes(text)
+	return fields
 }

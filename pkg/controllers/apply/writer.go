@@ -5,12 +5,15 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -123,7 +126,7 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 	if !write.Adopt {
 		written, err = api.Apply(ctx, conditional(config, write), options)
 	}
-	adopting := write.Adopt || (write.Create && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)))
+	adopting := write.Adopt || (write.Create && nameTaken(err))
 	if adopting {
 		if write, err = adopt(ctx, w.Manager, api, kind, ns, name, owns); err != nil {
 			return Result{}, err
@@ -151,6 +154,19 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 // nothing foreign is taken over and nothing has to be read first.
 const createOnly = "1"
 
+// nameTaken says whether a create-only apply found the name taken. A kind that allows no update without its resourceVersion (a
+// PodDisruptionBudget) calls ours invalid instead.
+func nameTaken(err error) bool {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.resourceVersion" })
+}
+
 // conditional states the preconditions of a write.
 func conditional[C reconcile.TypedConfig[C]](config C, write reconcile.Write) C {
 	if write.Create {
@@ -166,6 +182,10 @@ func conditional[C reconcile.TypedConfig[C]](config C, write reconcile.Write) C 
 // by updates. What that one owns is taken over first, for an apply prunes nothing that it does not own.
 func adopt[T object, C any](ctx context.Context, manager string, api client[T, C], kind, ns, name string, owns func(metav1.Object) bool) (reconcile.Write, error) {
 	live, err := api.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lost := apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New("it went in between"))
+		return reconcile.Write{}, fmt.Errorf("get %s %s/%s: %w: %w", kind, ns, name, lost, err)
+	}
 	if err != nil {
 		return reconcile.Write{}, fmt.Errorf("get %s %s/%s: %w", kind, ns, name, err)
 	}

@@ -82,8 +82,7 @@ func TestApplyTellsWhatFailed(t *testing.T) {
 			if !errors.Is(err, row.err) || !strings.HasPrefix(err.Error(), row.want) {
 				t.Errorf("error %v, want %q before %v", err, row.want, row.err)
 			}
-			var taken *apply.NameTakenError
-			if errors.As(err, &taken) {
+			if _, taken := errors.AsType[*apply.NameTakenError](err); taken {
 				t.Errorf("error %v claims that the name is a stranger's, which nobody knows", err)
 			}
 		})

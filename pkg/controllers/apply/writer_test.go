@@ -140,11 +140,13 @@ func TestApplyCreatesUnderAFreeNameOnly(t *testing.T) {
 			},
 			"a name that a stranger has: it is read once and not written": {
 				[]runtime.Object{k.object(existing("theirs"))},
-				[]string{`apply ` + k.resource + ` version="1" uid=""`, `get ` + k.resource}, true,
+				[]string{`apply ` + k.resource + ` version="1" uid=""`, `get ` + k.resource},
+				true,
 			},
 			"a name that our own has, unseen by the cache": {
 				[]runtime.Object{k.object(existing("ours"))},
-				[]string{`apply ` + k.resource + ` version="1" uid=""`, `get ` + k.resource, `apply ` + k.resource + ` version="7" uid="ours"`}, false,
+				[]string{`apply ` + k.resource + ` version="1" uid=""`, `get ` + k.resource, `apply ` + k.resource + ` version="7" uid="ours"`},
+				false,
 			},
 		} {
 			t.Run(kind+" under "+name, func(t *testing.T) {

@@ -50,7 +50,8 @@ const gone = "gone"
 // execute carries out the plan. It returns the class's newest resourceVersion.
 func (c *Controller) execute(ctx context.Context, key cache.ObjectName, class *v1alpha1.ClusterClass, plan clusterclass.Plan) (version string, err error) {
 	api := c.formspec.FormspecV1alpha1().ClusterClasses()
-	written, vanished := class, false
+	var written *v1alpha1.ClusterClass
+	var vanished bool
 	switch plan.Finalizer {
 	case reconcile.FinalizerAdd:
 		written, err = apply.AddFinalizer(ctx, api, Name,

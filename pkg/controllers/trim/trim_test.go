@@ -115,7 +115,7 @@ func fullPod() *corev1.Pod {
 			Namespace: "bank", Name: "shop-1", UID: "uid", ResourceVersion: "7", CreationTimestamp: now, DeletionTimestamp: &now,
 			Labels:          map[string]string{v1alpha1.LabelWorkspace: "shop", "pod-template-hash": secret},
 			Annotations:     map[string]string{"token": secret},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "shop-7d4f", Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "shop-7d4f", Controller: new(true)}},
 			ManagedFields:   []metav1.ManagedFieldsEntry{entry("formspec-workspace", metav1.ManagedFieldsOperationApply, "")},
 		},
 		Spec: corev1.PodSpec{

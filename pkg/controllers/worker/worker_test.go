@@ -45,6 +45,7 @@ func terminatingNamespace() error {
 
 // recordErrors collects what is logged as an error, instead of the default handlers, whose pause goes by the wall clock.
 func recordErrors(t *testing.T) func() []string {
+	t.Helper()
 	var mu sync.Mutex
 	var logged []string
 	handlers := utilruntime.ErrorHandlers

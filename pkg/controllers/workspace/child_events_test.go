@@ -26,7 +26,7 @@ func childOf(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "bank", Name: childName, UID: "uid-of-child", ResourceVersion: "7", Generation: 1,
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Workspace", Name: "shop", UID: "uid-of-shop", Controller: ptr.To(true),
+			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Workspace", Name: "shop", UID: "uid-of-shop", Controller: new(true),
 		}},
 	}}
 	for _, change := range changes {
@@ -95,7 +95,8 @@ func TestWhatOfAChildWakesItsOwner(t *testing.T) {
 			func(h deployments) {
 				h.OnAdd(childOf(owner(func(o *metav1.OwnerReference) { o.APIVersion = "formspec.dev/v1" })), false)
 			},
-			false, map[string]urgency{"bank/shop": soon},
+			false,
+			map[string]urgency{"bank/shop": soon},
 		},
 		"an earlier workspace of the name": {
 			func(h deployments) {
@@ -110,17 +111,17 @@ func TestWhatOfAChildWakesItsOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			more := aWorkspace(func(ws *v1alpha1.Workspace) { ws.Name, ws.UID = "till", "uid-of-till" })
-			quietly(t, []runtime.Object{aWorkspace(), more}, func(t *testing.T, f *fixture) {
+			quietly(t, []runtime.Object{aWorkspace(), more}, func(f *fixture) {
 				if row.ours {
 					f.memory.Wrote(shop, &version{"7"}, "8")
 				}
 				got := f.wakes(func() { row.do(f.deploymentHandler()) })
 				if len(got) != len(row.want) {
-					t.Errorf("woken %v, want %v", got, row.want)
+					f.t.Errorf("woken %v, want %v", got, row.want)
 				}
 				for key, u := range row.want {
 					if got[key] != u {
-						t.Errorf("%s is woken %v, want %v", key, got[key], u)
+						f.t.Errorf("%s is woken %v, want %v", key, got[key], u)
 					}
 				}
 			})
@@ -144,7 +145,7 @@ func TestWhatMetadataMatters(t *testing.T) {
 		"a label less":          {func(m *metav1.ObjectMeta) { m.Labels = nil }, true},
 		"an annotation more":    {func(m *metav1.ObjectMeta) { m.Annotations["x"] = "y" }, true},
 		"an owner":              {func(m *metav1.ObjectMeta) { m.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }, true},
-		"a deletion":            {func(m *metav1.ObjectMeta) { m.DeletionTimestamp = ptr.To(metav1.Now()) }, true},
+		"a deletion":            {func(m *metav1.ObjectMeta) { m.DeletionTimestamp = new(metav1.Now()) }, true},
 	} {
 		after := before.DeepCopy()
 		row.change(after)
@@ -217,28 +218,28 @@ func TestASlotIsGivenBackWhenTheLastOfTheTwoIsGone(t *testing.T) {
 
 	t.Run("the workspace goes and its Deployment still ends", func(t *testing.T) {
 		child := childOf(func(d *appsv1.Deployment) { d.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy} })
-		quietly(t, []runtime.Object{child}, func(t *testing.T, f *fixture) {
+		quietly(t, []runtime.Object{child}, func(f *fixture) {
 			f.ledger.Observe(admitted)
 			f.workspaceHandler().OnDelete(gone)
 			if !held(f.ledger) {
-				t.Error("the slot is free while the Deployment still runs")
+				f.t.Error("the slot is free while the Deployment still runs")
 			}
 			f.deploymentHandler().OnDelete(ended)
 			if held(f.ledger) {
-				t.Error("the slot is held for nobody")
+				f.t.Error("the slot is held for nobody")
 			}
 			f.woken()
 		})
 	})
 	t.Run("the workspace goes after its Deployment", func(t *testing.T) {
-		quietly(t, []runtime.Object{admitted}, func(t *testing.T, f *fixture) {
+		quietly(t, []runtime.Object{admitted}, func(f *fixture) {
 			f.deploymentHandler().OnDelete(ended)
 			if !held(f.ledger) {
-				t.Error("the slot is free while the workspace still is there")
+				f.t.Error("the slot is free while the workspace still is there")
 			}
 			f.workspaceHandler().OnDelete(gone)
 			if held(f.ledger) {
-				t.Error("the slot is held for nobody")
+				f.t.Error("the slot is held for nobody")
 			}
 			f.woken()
 		})

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
@@ -22,9 +21,9 @@ import (
 const credentialsName = childName + "-db-credentials"
 
 // remove is a user's deletion of the workspace, which waits for its finalizers.
-func remove(t *testing.T, f *fixture) {
-	t.Helper()
-	change(t, f.server, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.DeletionTimestamp = ptr.To(metav1.Now()) })
+func (f *fixture) remove() {
+	f.t.Helper()
+	change(f, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.DeletionTimestamp = new(metav1.Now()) })
 }
 
 // expectRetained: the credentials are still there, and are marked or not.
@@ -40,17 +39,17 @@ func (f *fixture) expectRetained(marked bool) {
 }
 
 func TestADeletedWorkspaceLeavesItsCredentialsBehind(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
-		remove(t, f)
+		f.remove()
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("apply Secret", "patch Workspace")
 		f.expectRetained(true)
 		f.expectEvents()
 		if live(f.server.formspec.Tracker(), workspacesResource, "bank", "shop") != nil {
-			t.Error("the workspace is still there")
+			f.t.Error("the workspace is still there")
 		}
 		f.settle() // its key once more, for the deletion
 		f.expectRetained(true)
@@ -59,19 +58,19 @@ func TestADeletedWorkspaceLeavesItsCredentialsBehind(t *testing.T) {
 
 func TestADeletedWorkspaceThatOthersHold(t *testing.T) {
 	held := aWorkspace(func(ws *v1alpha1.Workspace) { ws.Finalizers = []string{"example.com/theirs"} })
-	run(t, []runtime.Object{held, aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{held, aClass()}, func(f *fixture) {
 		f.settle()
-		remove(t, f)
+		f.remove()
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("apply Secret", "patch Workspace", "status Workspace")
 		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonTerminating)
 		f.settle()
 
-		change(t, f.server, workspacesResource, "shop", false, func(ws *v1alpha1.Workspace) {
+		change(f, workspacesResource, "shop", false, func(ws *v1alpha1.Workspace) {
 			if len(ws.Finalizers) != 1 || ws.Finalizers[0] != "example.com/theirs" {
-				t.Errorf("finalizers %q, want theirs alone", ws.Finalizers)
+				f.t.Errorf("finalizers %q, want theirs alone", ws.Finalizers)
 			}
 		})
 	})
@@ -79,28 +78,28 @@ func TestADeletedWorkspaceThatOthersHold(t *testing.T) {
 
 func TestAFinalizerOfAnOperatorThatWroteByUpdates(t *testing.T) {
 	taken := aWorkspace(func(ws *v1alpha1.Workspace) { ws.Finalizers = []string{v1alpha1.WorkspaceFinalizer} })
-	run(t, []runtime.Object{taken, aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{taken, aClass()}, func(f *fixture) {
 		f.settle()
-		remove(t, f)
+		f.remove()
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("apply Secret", "patch Workspace")
 		if live(f.server.formspec.Tracker(), workspacesResource, "bank", "shop") != nil {
-			t.Error("the workspace is still there")
+			f.t.Error("the workspace is still there")
 		}
 	})
 }
 
 func TestADeletedWorkspaceWhoseClassIsGone(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
 		if err := f.server.formspec.Tracker().Delete(classesResource, "", "standard"); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
-		remove(t, f)
+		f.remove()
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("apply Secret", "patch Workspace")
 	})
@@ -108,10 +107,10 @@ func TestADeletedWorkspaceWhoseClassIsGone(t *testing.T) {
 
 func TestADeletedWorkspaceThatNeverRan(t *testing.T) {
 	run(t, []runtime.Object{aWorkspace(func(ws *v1alpha1.Workspace) {
-		ws.DeletionTimestamp, ws.Finalizers = ptr.To(metav1.Now()), []string{"example.com/theirs"}
-	}), aClass()}, func(t *testing.T, f *fixture) {
+		ws.DeletionTimestamp, ws.Finalizers = new(metav1.Now()), []string{"example.com/theirs"}
+	}), aClass()}, func(f *fixture) {
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("status Workspace") // and nothing is made for it
 		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonTerminating)
@@ -120,18 +119,18 @@ func TestADeletedWorkspaceThatNeverRan(t *testing.T) {
 
 // The finalizer goes last: were it to go first, nobody would freeze the credentials after a failure.
 func TestTheFinalizerStaysUntilTheCredentialsAreFrozen(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
-		remove(t, f)
+		f.remove()
 		fault := apierrors.NewInternalError(errors.New("etcd"))
 		f.fail["apply Secret"] = fault
 		if _, err := f.syncOnce(); !errors.Is(err, fault) {
-			t.Errorf("error %v, want %v", err, fault)
+			f.t.Errorf("error %v, want %v", err, fault)
 		}
 		f.expectRequests("apply Secret")
 		delete(f.fail, "apply Secret")
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("apply Secret", "patch Workspace")
 	})
@@ -149,12 +148,12 @@ func TestAFinalizerThatCannotBeRemoved(t *testing.T) {
 		"a policy refuses: the user is told": {apierrors.NewForbidden(things, "shop", errors.New("denied by policy")), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+			run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 				f.settle()
-				remove(t, f)
+				f.remove()
 				f.fail["patch Workspace"] = row.err
 				if _, err := f.syncOnce(); (err != nil) != row.want || (row.want && !errors.Is(err, row.err)) {
-					t.Errorf("error %v, want %v: %v", err, row.err, row.want)
+					f.t.Errorf("error %v, want %v: %v", err, row.err, row.want)
 				}
 				if !row.shown {
 					f.expectRequests("apply Secret", "patch Workspace")
@@ -164,11 +163,11 @@ func TestAFinalizerThatCannotBeRemoved(t *testing.T) {
 				f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonTerminating)
 				ws, err := f.workspaces.Workspaces("bank").Get("shop")
 				if err != nil {
-					t.Fatal(err)
+					f.t.Fatal(err)
 				}
 				stalled := meta.FindStatusCondition(ws.Status.Conditions, v1alpha1.ConditionStalled)
 				if stalled == nil || !strings.Contains(stalled.Message, "denied by policy") {
-					t.Errorf("Stalled is %+v, want it to say what holds the deletion up", stalled)
+					f.t.Errorf("Stalled is %+v, want it to say what holds the deletion up", stalled)
 				}
 			})
 		})
@@ -176,18 +175,18 @@ func TestAFinalizerThatCannotBeRemoved(t *testing.T) {
 }
 
 func TestAWorkspaceThatVanishedLeavesItsCredentialsBehind(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
 		f.expectRetained(false)
 		if err := f.server.formspec.Tracker().Delete(workspacesResource, "bank", "shop"); err != nil { // its finalizer was stripped
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		synctest.Wait()
 		if got := f.woken(); len(got) != 1 {
-			t.Errorf("woken: %q, want the workspace that vanished", got)
+			f.t.Errorf("woken: %q, want the workspace that vanished", got)
 		}
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("apply Secret")
 		f.expectRetained(true)
@@ -196,18 +195,18 @@ func TestAWorkspaceThatVanishedLeavesItsCredentialsBehind(t *testing.T) {
 }
 
 func TestAWorkspaceThatNeverWas(t *testing.T) {
-	run(t, []runtime.Object{aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aClass()}, func(f *fixture) {
 		if after, err := f.syncOnce(); err != nil || after != 0 {
-			t.Errorf("look again after %s, error %v; want neither", after, err)
+			f.t.Errorf("look again after %s, error %v; want neither", after, err)
 		}
 		f.expectRequests()
 	})
 }
 
 func TestAWorkspaceThatComesBackAdoptsItsCredentials(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
-		remove(t, f)
+		f.remove()
 		f.settle()
 		for _, gone := range []struct {
 			kind string
@@ -220,16 +219,16 @@ func TestAWorkspaceThatComesBackAdoptsItsCredentials(t *testing.T) {
 			{"HorizontalPodAutoscaler", func() error { return f.kube.Tracker().Delete(autoscalersResource, "bank", childName) }},
 		} {
 			if err := gone.do(); err != nil {
-				t.Fatal(gone.kind, err)
+				f.t.Fatal(gone.kind, err)
 			}
 		}
 		again := aWorkspace(func(ws *v1alpha1.Workspace) { ws.UID, ws.ResourceVersion = "uid-of-the-next-shop", f.next() })
 		if err := f.server.formspec.Tracker().Add(again); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		synctest.Wait()
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("apply Workspace", "apply Secret", "create ConfigMap", "create Service", "create Deployment",
 			"create PodDisruptionBudget", "create HorizontalPodAutoscaler", "status Workspace")

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
@@ -44,11 +43,11 @@ func (f *fixture) wakes(do func()) map[string]urgency {
 }
 
 // quietly gives the test a fixture whose queue is empty, and whose workspace "shop" has been seen.
-func quietly(t *testing.T, objects []runtime.Object, test func(t *testing.T, f *fixture)) {
+func quietly(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 	t.Helper()
-	run(t, objects, func(t *testing.T, f *fixture) {
+	run(t, objects, func(f *fixture) {
 		f.woken()
-		test(t, f)
+		test(f)
 	})
 }
 
@@ -68,7 +67,7 @@ func TestWhatOfAWorkspaceWakesIt(t *testing.T) {
 		"its spec":                      {func(ws *v1alpha1.Workspace) { ws.Generation++ }, false, now},
 		"a label":                       {func(ws *v1alpha1.Workspace) { ws.Labels = nil }, false, now},
 		"an annotation":                 {func(ws *v1alpha1.Workspace) { ws.Annotations = map[string]string{v1alpha1.AnnotationIdle: "true"} }, false, now},
-		"its deletion":                  {func(ws *v1alpha1.Workspace) { ws.DeletionTimestamp = ptr.To(metav1.Now()) }, false, now},
+		"its deletion":                  {func(ws *v1alpha1.Workspace) { ws.DeletionTimestamp = new(metav1.Now()) }, false, now},
 		"another of its name":           {func(ws *v1alpha1.Workspace) { ws.UID = "uid-of-the-next-shop" }, false, now},
 		"a finalizer, by ourselves":     {func(ws *v1alpha1.Workspace) { ws.Finalizers = append(ws.Finalizers, "x") }, true, never},
 		"a finalizer, by somebody else": {func(ws *v1alpha1.Workspace) { ws.Finalizers = nil }, false, now},
@@ -80,7 +79,7 @@ func TestWhatOfAWorkspaceWakesIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quietly(t, []runtime.Object{aClass()}, func(t *testing.T, f *fixture) {
+			quietly(t, []runtime.Object{aClass()}, func(f *fixture) {
 				after := before.DeepCopy()
 				after.ResourceVersion = "8"
 				row.change(after)
@@ -89,10 +88,10 @@ func TestWhatOfAWorkspaceWakesIt(t *testing.T) {
 				}
 				got := f.wakes(func() { f.workspaceHandler().OnUpdate(before, after) })
 				if got["bank/shop"] != row.want {
-					t.Errorf("woken %v, want %v", got, row.want)
+					f.t.Errorf("woken %v, want %v", got, row.want)
 				}
 				if row.ours && f.memory.Echo(shop, "8") {
-					t.Error("our own write is still waited for")
+					f.t.Error("our own write is still waited for")
 				}
 			})
 		})
@@ -100,7 +99,7 @@ func TestWhatOfAWorkspaceWakesIt(t *testing.T) {
 }
 
 func TestAWorkspaceThatComesOrGoesWakes(t *testing.T) {
-	quietly(t, nil, func(t *testing.T, f *fixture) {
+	quietly(t, nil, func(f *fixture) {
 		for name, do := range map[string]func(){
 			"it comes":                  func() { f.workspaceHandler().OnAdd(aWorkspace(), false) },
 			"it was there at the start": func() { f.workspaceHandler().OnAdd(aWorkspace(), true) },
@@ -112,7 +111,7 @@ func TestAWorkspaceThatComesOrGoesWakes(t *testing.T) {
 			},
 		} {
 			if got := f.wakes(do); got["bank/shop"] != now {
-				t.Errorf("%s: woken %v, want now", name, got)
+				f.t.Errorf("%s: woken %v, want now", name, got)
 			}
 		}
 	})
@@ -152,13 +151,13 @@ func TestWhatOfAClassWakesItsWorkspaces(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quietly(t, []runtime.Object{aWorkspace(), more, other}, func(t *testing.T, f *fixture) {
+			quietly(t, []runtime.Object{aWorkspace(), more, other}, func(f *fixture) {
 				got := f.wakes(func() { row.do(f) })
 				if want := map[string]urgency{"bank/shop": now, "bank/till": now}; row.wakes && (len(got) != 2 || got["bank/shop"] != now || got["bank/till"] != now) {
-					t.Errorf("woken %v, want %v", got, want)
+					f.t.Errorf("woken %v, want %v", got, want)
 				}
 				if !row.wakes && len(got) > 0 {
-					t.Errorf("woken %v, want nobody", got)
+					f.t.Errorf("woken %v, want nobody", got)
 				}
 			})
 		})
@@ -183,11 +182,11 @@ func TestWhatOfThePodsWakesTheirWorkspace(t *testing.T) {
 		}, never},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quietly(t, []runtime.Object{aWorkspace()}, func(t *testing.T, f *fixture) {
+			quietly(t, []runtime.Object{aWorkspace()}, func(f *fixture) {
 				after := before.DeepCopy()
 				row.change(after)
 				if got := f.wakes(func() { f.podHandler().OnUpdate(before, after) }); got["bank/shop"] != row.want {
-					t.Errorf("woken %v, want %v", got, row.want)
+					f.t.Errorf("woken %v, want %v", got, row.want)
 				}
 			})
 		})
@@ -228,9 +227,9 @@ func TestWhatOfTheCredentialsWakesTheirWorkspace(t *testing.T) {
 		"another Secret that names the workspace": {func(h cache.TypedResourceEventHandler[*corev1.Secret]) { h.OnUpdate(secret(renamed), secret(renamed)) }, never},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quietly(t, []runtime.Object{aWorkspace()}, func(t *testing.T, f *fixture) {
+			quietly(t, []runtime.Object{aWorkspace()}, func(f *fixture) {
 				if got := f.wakes(func() { row.do(f.secretHandler()) }); got["bank/shop"] != row.want || (row.want == never && len(got) > 0) {
-					t.Errorf("woken %v, want %v", got, row.want)
+					f.t.Errorf("woken %v, want %v", got, row.want)
 				}
 			})
 		})
@@ -238,37 +237,37 @@ func TestWhatOfTheCredentialsWakesTheirWorkspace(t *testing.T) {
 }
 
 func TestOurOwnWriteOfTheCredentialsWakesNobody(t *testing.T) {
-	quietly(t, []runtime.Object{aWorkspace()}, func(t *testing.T, f *fixture) {
+	quietly(t, []runtime.Object{aWorkspace()}, func(f *fixture) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "bank", Name: credentialsName, ResourceVersion: "8", Annotations: map[string]string{v1alpha1.AnnotationWorkspaceName: "shop"},
 		}}
 		f.memory.Wrote(shop, &version{"7"}, "8")
 		if got := f.wakes(func() { f.secretHandler().OnAdd(secret, false) }); len(got) > 0 {
-			t.Errorf("woken %v, want nobody", got)
+			f.t.Errorf("woken %v, want nobody", got)
 		}
 	})
 }
 
 // A key that is woken several times at once is looked at once.
 func TestChangesThatComeInAGroupAreLookedAtOnce(t *testing.T) {
-	quietly(t, []runtime.Object{aWorkspace()}, func(t *testing.T, f *fixture) {
+	quietly(t, []runtime.Object{aWorkspace()}, func(f *fixture) {
 		for range 10 {
 			f.enqueue(shop, soon)
 			<-time.After(5 * time.Millisecond)
 		}
 		synctest.Wait()
 		if got := f.woken(); len(got) > 0 {
-			t.Errorf("woken %q before 100 ms are over", got)
+			f.t.Errorf("woken %q before 100 ms are over", got)
 		}
 		<-time.After(100 * time.Millisecond)
 		synctest.Wait()
 		if got := f.woken(); !slices.Equal(got, []string{"bank/shop"}) {
-			t.Errorf("woken %q, want the key once", got)
+			f.t.Errorf("woken %q, want the key once", got)
 		}
 		<-time.After(time.Hour)
 		synctest.Wait()
 		if got := f.woken(); len(got) > 0 {
-			t.Errorf("woken %q again", got)
+			f.t.Errorf("woken %q again", got)
 		}
 	})
 }

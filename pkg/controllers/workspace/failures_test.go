@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
@@ -46,11 +45,11 @@ func TestARefusedWriteShowsInTheStatus(t *testing.T) {
 	} {
 		for _, request := range children {
 			t.Run(name+" at "+request, func(t *testing.T) {
-				run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+				run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 					f.fail[request] = row.err
 					after, err := f.syncOnce()
 					if !errors.Is(err, row.err) || after != 30*time.Second {
-						t.Errorf("look again after %s, error %v; want 30s and %v", after, err, row.err)
+						f.t.Errorf("look again after %s, error %v; want 30s and %v", after, err, row.err)
 					}
 					f.expectRequests(append(until(request), "status Workspace")...)
 					f.expectReady(metav1.ConditionFalse, row.reason)
@@ -58,7 +57,7 @@ func TestARefusedWriteShowsInTheStatus(t *testing.T) {
 
 					_, _ = f.syncOnce()
 					if got := f.sent(); len(got) != 1 || got[0] != request {
-						t.Errorf("the next try sends %q, want %q: the same refusal is no news", got, request)
+						f.t.Errorf("the next try sends %q, want %q: the same refusal is no news", got, request)
 					}
 					f.expectEvents()
 
@@ -82,10 +81,10 @@ func TestAFaultThatPassesSaysNothingAboutTheWorkspace(t *testing.T) {
 	} {
 		for _, request := range children {
 			t.Run(name+" at "+request, func(t *testing.T) {
-				run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+				run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 					f.fail[request] = fault
 					if _, err := f.syncOnce(); !errors.Is(err, fault) {
-						t.Errorf("error %v, want %v", err, fault)
+						f.t.Errorf("error %v, want %v", err, fault)
 					}
 					f.expectRequests(until(request)...)
 					f.expectEvents()
@@ -105,12 +104,12 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 		"the workspace is no more": {apierrors.NewNotFound(things, "shop"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+			run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 				f.settle()
-				rolledOut(t, f.server, 2)
+				f.rolledOut(2)
 				f.fail["status Workspace"] = row.err
 				if _, err := f.syncOnce(); (err != nil) != row.want || (row.want && !errors.Is(err, row.err)) {
-					t.Errorf("error %v, want %v: %v", err, row.err, row.want)
+					f.t.Errorf("error %v, want %v: %v", err, row.err, row.want)
 				}
 				f.expectRequests("status Workspace")
 				f.expectEvents() // told only after it was written
@@ -120,13 +119,13 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 }
 
 func TestADeletionThatFails(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
-		change(t, f.server, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.Spec.Cluster = "sby-1" })
+		change(f, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.Spec.Cluster = "sby-1" })
 		fault := apierrors.NewInternalError(errors.New("etcd"))
 		f.fail["delete Deployment"] = fault
 		if _, err := f.syncOnce(); !errors.Is(err, fault) {
-			t.Errorf("error %v, want %v", err, fault)
+			f.t.Errorf("error %v, want %v", err, fault)
 		}
 		f.expectRequests("apply Secret", "delete HorizontalPodAutoscaler", "delete PodDisruptionBudget", "delete Deployment")
 	})
@@ -153,10 +152,10 @@ func TestAStrangersObjectThatTheCacheDoesNotSelect(t *testing.T) {
 	for kind, stranger := range strangers {
 		t.Run(kind, func(t *testing.T) {
 			foreign := stranger()
-			run(t, []runtime.Object{aWorkspace(), aClass(), foreign}, func(t *testing.T, f *fixture) {
+			run(t, []runtime.Object{aWorkspace(), aClass(), foreign}, func(f *fixture) {
 				after, err := f.syncOnce()
 				if err == nil || after != 30*time.Second {
-					t.Errorf("look again after %s, error %v; want 30s and an error", after, err)
+					f.t.Errorf("look again after %s, error %v; want 30s and an error", after, err)
 				}
 				f.expectRequests(append(until("create "+kind), "get "+kind, "status Workspace")...)
 				f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
@@ -175,10 +174,10 @@ func TestAStrangersObjectThatTheCacheSelects(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			foreign := stranger()
 			foreign.(metav1.Object).SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
-			run(t, []runtime.Object{aWorkspace(), aClass(), foreign}, func(t *testing.T, f *fixture) {
+			run(t, []runtime.Object{aWorkspace(), aClass(), foreign}, func(f *fixture) {
 				after, err := f.syncOnce()
 				if err != nil || after != 30*time.Second {
-					t.Errorf("look again after %s, error %v; want 30s: nobody tells when the name is free", after, err)
+					f.t.Errorf("look again after %s, error %v; want 30s: nobody tells when the name is free", after, err)
 				}
 				f.expectRequests("status Workspace")
 				f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
@@ -197,11 +196,11 @@ func TestOurOwnChildThatLostItsLabel(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			own := child()
 			own.(metav1.Object).SetOwnerReferences([]metav1.OwnerReference{{
-				APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Workspace", Name: "shop", UID: "uid-of-shop", Controller: ptr.To(true),
+				APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Workspace", Name: "shop", UID: "uid-of-shop", Controller: new(true),
 			}})
-			run(t, []runtime.Object{aWorkspace(), aClass(), own}, func(t *testing.T, f *fixture) {
+			run(t, []runtime.Object{aWorkspace(), aClass(), own}, func(f *fixture) {
 				if _, err := f.syncOnce(); err != nil {
-					t.Fatal(err)
+					f.t.Fatal(err)
 				}
 				want := slices.Clone(everything)
 				i := slices.Index(want, "create "+kind)
@@ -212,23 +211,23 @@ func TestOurOwnChildThatLostItsLabel(t *testing.T) {
 }
 
 func TestAPanicShowsOnTheWorkspaceOnce(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
-		f.crashed(t.Context(), shop)
+		f.crashed(f.t.Context(), shop)
 		synctest.Wait()
 		f.expectRequests("status Workspace")
 		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonInternalError)
 		f.expectEvents("Warning InternalError")
-		f.crashed(t.Context(), shop)
+		f.crashed(f.t.Context(), shop)
 		f.expectRequests()
 
 		ws, err := f.workspaces.Workspaces("bank").Get("shop")
 		if err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		for _, c := range ws.Status.Conditions {
 			if c.Type == v1alpha1.ConditionReady && strings.Contains(c.Message, "panic") {
-				t.Errorf("message %q, want the details to be in the log only", c.Message)
+				f.t.Errorf("message %q, want the details to be in the log only", c.Message)
 			}
 		}
 		f.settle()
@@ -237,8 +236,8 @@ func TestAPanicShowsOnTheWorkspaceOnce(t *testing.T) {
 }
 
 func TestAPanicOnAWorkspaceThatIsGone(t *testing.T) {
-	run(t, nil, func(t *testing.T, f *fixture) {
-		f.crashed(t.Context(), shop)
+	run(t, nil, func(f *fixture) {
+		f.crashed(f.t.Context(), shop)
 		f.expectRequests()
 	})
 }

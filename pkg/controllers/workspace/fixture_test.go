@@ -80,7 +80,7 @@ type fixture struct {
 }
 
 // run gives the test a fixture in a bubble. The controller's workers do not run: a test calls sync.
-func run(t *testing.T, objects []runtime.Object, test func(t *testing.T, f *fixture)) {
+func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -118,7 +118,7 @@ func run(t *testing.T, objects []runtime.Object, test func(t *testing.T, f *fixt
 		}
 		synctest.Wait()
 		f.sent()
-		test(t, f)
+		test(f)
 	})
 }
 
@@ -132,7 +132,7 @@ func (f *fixture) syncOnce() (time.Duration, error) {
 	f.t.Helper()
 	synctest.Wait()
 	unchanged := f.freeze()
-	after, err := f.Controller.sync(f.t.Context(), shop)
+	after, err := f.sync(f.t.Context(), shop)
 	unchanged()
 	synctest.Wait()
 	return after, err
@@ -222,9 +222,9 @@ func (f *fixture) woken() []string {
 }
 
 // rolledOut is what the Deployment's own controller reports of a complete rollout.
-func rolledOut(t *testing.T, s *server, replicas int32) {
-	t.Helper()
-	change(t, s, deploymentsResource, childName, false, func(d *appsv1.Deployment) {
+func (f *fixture) rolledOut(replicas int32) {
+	f.t.Helper()
+	change(f, deploymentsResource, childName, false, func(d *appsv1.Deployment) {
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
 			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}},

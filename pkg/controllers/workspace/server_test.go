@@ -8,7 +8,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -203,11 +202,11 @@ func (s *server) delete(tracker clienttesting.ObjectTracker, a clienttesting.Del
 }
 
 // change is what somebody else does to an object: it gets a new version, and a new generation if that is said.
-func change[T runtime.Object](t *testing.T, s *server, gvr schema.GroupVersionResource, name string, newGeneration bool, do func(T)) {
-	t.Helper()
-	tracker := s.kube.Tracker()
+func change[T runtime.Object](f *fixture, gvr schema.GroupVersionResource, name string, newGeneration bool, do func(T)) {
+	f.t.Helper()
+	tracker := f.kube.Tracker()
 	if gvr.Group == v1alpha1.GroupName {
-		tracker = s.formspec.Tracker()
+		tracker = f.server.formspec.Tracker()
 	}
 	namespace := "bank"
 	if gvr.Resource == "clusterclasses" {
@@ -215,15 +214,15 @@ func change[T runtime.Object](t *testing.T, s *server, gvr schema.GroupVersionRe
 	}
 	found, err := tracker.Get(gvr, namespace, name)
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	object := found.DeepCopyObject().(T)
 	do(object)
 	m := any(object).(metav1.Object)
-	if m.SetResourceVersion(s.next()); newGeneration {
+	if m.SetResourceVersion(f.next()); newGeneration {
 		m.SetGeneration(m.GetGeneration() + 1)
 	}
 	if err := tracker.Update(gvr, object, namespace, metav1.UpdateOptions{FieldManager: "somebody"}); err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }

@@ -26,10 +26,10 @@ var everything = []string{
 }
 
 func TestANewWorkspaceGetsItsChildrenInOrder(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		after, err := f.syncOnce()
 		if err != nil || after != 0 {
-			t.Errorf("look again after %s, error %v; want neither", after, err)
+			f.t.Errorf("look again after %s, error %v; want neither", after, err)
 		}
 		f.expectRequests(everything...)
 		f.expectReady(metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress)
@@ -39,79 +39,88 @@ func TestANewWorkspaceGetsItsChildrenInOrder(t *testing.T) {
 
 func TestASyncWritesWhatDiffersAndNothingElse(t *testing.T) {
 	for name, row := range map[string]struct {
-		change   func(t *testing.T, f *fixture) // of a workspace that is ready
+		change   func(f *fixture) // of a workspace that is ready
 		requests []string
 		status   metav1.ConditionStatus
 		reason   string
 		events   []string
 	}{
 		"nothing has changed": {
-			func(*testing.T, *fixture) {}, nil, metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
+			func(*fixture) {}, nil, metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
 		},
 		"a replica is lost": {
-			func(t *testing.T, f *fixture) { rolledOut(t, f.server, 1) },
-			[]string{"status Workspace"}, metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable, []string{"Warning MinimumReplicasUnavailable"},
+			func(f *fixture) { f.rolledOut(1) },
+			[]string{"status Workspace"},
+			metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
+			[]string{"Warning MinimumReplicasUnavailable"},
 		},
 		"somebody pointed the Service elsewhere": {
-			func(t *testing.T, f *fixture) {
-				change(t, f.server, servicesResource, childName, false, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
+			func(f *fixture) {
+				change(f, servicesResource, childName, false, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "evil"} })
 			},
-			[]string{"apply Service"}, metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
+			[]string{"apply Service"},
+			metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
 		},
 		"somebody deleted the ConfigMap": {
-			func(t *testing.T, f *fixture) {
+			func(f *fixture) {
 				if err := f.kube.Tracker().Delete(configMapsResource, "bank", childName+"-config"); err != nil {
-					t.Fatal(err)
+					f.t.Fatal(err)
 				}
 			},
-			[]string{"create ConfigMap"}, metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
+			[]string{"create ConfigMap"},
+			metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
 		},
 		"somebody took our finalizer off": {
-			func(t *testing.T, f *fixture) {
-				change(t, f.server, workspacesResource, "shop", false, func(ws *v1alpha1.Workspace) { ws.Finalizers = nil })
+			func(f *fixture) {
+				change(f, workspacesResource, "shop", false, func(ws *v1alpha1.Workspace) { ws.Finalizers = nil })
 			},
-			[]string{"apply Workspace"}, metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
+			[]string{"apply Workspace"},
+			metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
 		},
 		"other resources are wanted": {
-			func(t *testing.T, f *fixture) {
-				change(t, f.server, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.Spec.Resources.CPU = "2" })
+			func(f *fixture) {
+				change(f, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.Spec.Resources.CPU = "2" })
 			},
-			[]string{"apply Deployment", "status Workspace"}, metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress, nil,
+			[]string{"apply Deployment", "status Workspace"},
+			metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress, nil,
 		},
 		"the class changes": {
-			func(t *testing.T, f *fixture) {
-				change(t, f.server, classesResource, "standard", true, func(c *v1alpha1.ClusterClass) { c.Spec.Features, c.Spec.Scaling.MinReplicas = nil, 1 })
+			func(f *fixture) {
+				change(f, classesResource, "standard", true, func(c *v1alpha1.ClusterClass) { c.Spec.Features, c.Spec.Scaling.MinReplicas = nil, 1 })
 			},
 			[]string{"apply ConfigMap", "delete PodDisruptionBudget", "delete HorizontalPodAutoscaler", "status Workspace"},
 			metav1.ConditionTrue, v1alpha1.ReasonAvailable, nil,
 		},
 		"the class is gone": {
-			func(t *testing.T, f *fixture) {
+			func(f *fixture) {
 				if err := f.server.formspec.Tracker().Delete(classesResource, "", "standard"); err != nil {
-					t.Fatal(err)
+					f.t.Fatal(err)
 				}
 			},
-			[]string{"status Workspace"}, metav1.ConditionFalse, v1alpha1.ReasonClusterClassNotFound, []string{"Warning ClusterClassNotFound"},
+			[]string{"status Workspace"},
+			metav1.ConditionFalse, v1alpha1.ReasonClusterClassNotFound,
+			[]string{"Warning ClusterClassNotFound"},
 		},
 		"it moves to another cluster": {
-			func(t *testing.T, f *fixture) {
-				change(t, f.server, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.Spec.Cluster = "sby-1" })
+			func(f *fixture) {
+				change(f, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.Spec.Cluster = "sby-1" })
 			},
 			[]string{
 				"apply Secret", "delete HorizontalPodAutoscaler", "delete PodDisruptionBudget", "delete Deployment", "delete Service",
 				"delete ConfigMap", "status Workspace",
 			},
-			metav1.ConditionFalse, v1alpha1.ReasonOtherCluster, []string{"Warning OtherCluster"},
+			metav1.ConditionFalse, v1alpha1.ReasonOtherCluster,
+			[]string{"Warning OtherCluster"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+			run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 				f.settle()
-				rolledOut(t, f.server, 2)
+				f.rolledOut(2)
 				f.settle()
-				row.change(t, f)
+				row.change(f)
 				if _, err := f.syncOnce(); err != nil {
-					t.Fatal(err)
+					f.t.Fatal(err)
 				}
 				f.expectRequests(row.requests...)
 				f.expectReady(row.status, row.reason)
@@ -123,14 +132,14 @@ func TestASyncWritesWhatDiffersAndNothingElse(t *testing.T) {
 }
 
 func TestTheSteadyStateIsSilent(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
-		rolledOut(t, f.server, 2)
+		f.rolledOut(2)
 		f.settle()
 		for range 24 {
 			<-time.After(time.Hour)
 			if after, err := f.syncOnce(); err != nil || after != 0 {
-				t.Errorf("look again after %s, error %v; want neither", after, err)
+				f.t.Errorf("look again after %s, error %v; want neither", after, err)
 			}
 		}
 		f.expectRequests()
@@ -139,9 +148,9 @@ func TestTheSteadyStateIsSilent(t *testing.T) {
 }
 
 func TestWhatIsMissingComesInAnyOrder(t *testing.T) {
-	run(t, []runtime.Object{aWorkspace()}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{aWorkspace()}, func(f *fixture) {
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("status Workspace")
 		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonClusterClassNotFound)
@@ -151,14 +160,14 @@ func TestWhatIsMissingComesInAnyOrder(t *testing.T) {
 		class := aClass()
 		class.UID, class.ResourceVersion = "uid-of-standard", f.next()
 		if err := f.server.formspec.Tracker().Add(class); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		synctest.Wait()
 		if got := f.woken(); !slices.Equal(got, []string{"bank/shop"}) {
-			t.Errorf("woken: %q, want the workspace of the class", got)
+			f.t.Errorf("woken: %q, want the workspace of the class", got)
 		}
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests(everything...)
 	})
@@ -168,24 +177,24 @@ func TestWhatIsMissingComesInAnyOrder(t *testing.T) {
 func TestASyncWaitsUntilTheCachesHaveSeenTheLastOne(t *testing.T) {
 	for _, kind := range []string{"Workspace", "Secret", "ConfigMap", "Service", "Deployment", "PodDisruptionBudget", "HorizontalPodAutoscaler"} {
 		t.Run(kind, func(t *testing.T) {
-			run(t, []runtime.Object{aWorkspace(), aClass()}, func(t *testing.T, f *fixture) {
+			run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 				f.cutOff()
 				behind := &version{"1"}
 				for other := range f.stores {
 					f.stores[other] = &version{"999999"}
 				}
 				f.stores[kind] = behind
-				if _, err := f.Controller.sync(t.Context(), shop); err != nil {
-					t.Fatal(err)
+				if _, err := f.sync(f.t.Context(), shop); err != nil {
+					f.t.Fatal(err)
 				}
 				f.expectRequests(everything...)
-				if _, err := f.Controller.sync(t.Context(), shop); !errors.Is(err, worker.ErrStale) {
-					t.Errorf("error %v, want %v", err, worker.ErrStale)
+				if _, err := f.sync(f.t.Context(), shop); !errors.Is(err, worker.ErrStale) {
+					f.t.Errorf("error %v, want %v", err, worker.ErrStale)
 				}
 				f.expectRequests()
 				behind.seen = f.next()
-				if _, err := f.Controller.sync(t.Context(), shop); errors.Is(err, worker.ErrStale) {
-					t.Error("still stale though the cache has seen everything")
+				if _, err := f.sync(f.t.Context(), shop); errors.Is(err, worker.ErrStale) {
+					f.t.Error("still stale though the cache has seen everything")
 				}
 			})
 		})
@@ -200,24 +209,24 @@ func TestAWorkspaceWaitsForASlot(t *testing.T) {
 		ws.CreationTimestamp = metav1.NewTime(older.CreationTimestamp.Add(time.Hour))
 	})
 	class := aClass(func(c *v1alpha1.ClusterClass) { c.Spec.MaxWorkspaces = 1 })
-	run(t, []runtime.Object{younger, older, class}, func(t *testing.T, f *fixture) {
+	run(t, []runtime.Object{younger, older, class}, func(f *fixture) {
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests("status Workspace")
 		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonClassFull)
-		if _, err := f.Controller.sync(t.Context(), cache.NewObjectName("bank", "older")); err != nil {
-			t.Fatal(err)
+		if _, err := f.sync(f.t.Context(), cache.NewObjectName("bank", "older")); err != nil {
+			f.t.Fatal(err)
 		}
 		f.expectRequests(everything...)
 		f.settle()
 
 		f.ledger.Release("uid-of-older")
 		if got := f.woken(); !slices.Equal(got, []string{"bank/shop"}) {
-			t.Errorf("woken: %q, want the one who waited", got)
+			f.t.Errorf("woken: %q, want the one who waited", got)
 		}
 		if _, err := f.syncOnce(); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		f.expectRequests(everything...)
 	})

@@ -19,8 +19,8 @@ func Status(in Input) v1alpha1.ClusterClassStatus {
 	class := in.Class
 	status := *class.Status.DeepCopy()
 	status.ObservedGeneration = class.Generation
-	status.Workspaces = int32(len(in.Workspaces)) //nolint:gosec // etcd ends long before an int32 does
-	status.Admitted = int32(in.Admitted)          //nolint:gosec // as above
+	status.Workspaces = int32(len(in.Workspaces))
+	status.Admitted = int32(in.Admitted)
 
 	set := func(conditionType string, value bool, reason, message string) {
 		status.Conditions = condition.Set(status.Conditions, metav1.Condition{
@@ -93,6 +93,11 @@ func unenforced(spec v1alpha1.ClusterClassSpec) []string {
 		if feature != v1alpha1.FeatureAutoScaling && feature != v1alpha1.FeatureCrossAZFailover {
 			names = append(names, feature)
 		}
+	}
+	switch spec.Availability {
+	case "", v1alpha1.AvailabilitySingleAZ, v1alpha1.AvailabilityMultiAZ:
+	default:
+		names = append(names, fmt.Sprintf("availability %q, which counts as %s", spec.Availability, v1alpha1.AvailabilitySingleAZ))
 	}
 	if spec.SLA != "" {
 		names = append(names, "sla")

@@ -40,7 +40,8 @@ func TestSet(t *testing.T) {
 		},
 		"another generation": {
 			[]metav1.Condition{ready(metav1.ConditionTrue, "Available", "")},
-			metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", ObservedGeneration: 2}, false,
+			metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Available", ObservedGeneration: 2},
+			false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -67,8 +67,10 @@ func (in Input) assess() (metav1.ConditionStatus, Finding) {
 	case in.Refusal != nil:
 		return metav1.ConditionFalse, Finding{in.Refusal.Reason, in.Refusal.Message, in.Refusal.Stalled}
 	case in.Source == nil:
-		return metav1.ConditionFalse, Finding{Reason: v1alpha1.ReasonSecretNotFound,
-			Message: fmt.Sprintf("there is no Secret %q. Create it with the connection string under the key %q", ref.Name, ref.Key)}
+		return metav1.ConditionFalse, Finding{
+			Reason:  v1alpha1.ReasonSecretNotFound,
+			Message: fmt.Sprintf("there is no Secret %q. Create it with the connection string under the key %q", ref.Name, ref.Key),
+		}
 	case in.inForce():
 		return in.judge(in.check())
 	case offer == nil:

@@ -52,11 +52,11 @@ type Settings struct {
 type KeysState int
 
 const (
-	// KeysUnavailable: the ConfigMap is absent or cannot be read. It is an outage, not a revocation. Unknown counts as this.
+	// KeysUnavailable means that the ConfigMap is absent or cannot be read, which is an outage, not a revocation. It is the zero value.
 	KeysUnavailable KeysState = iota
-	// KeysNoEntry: the ConfigMap has nothing for the owner.
+	// KeysNoEntry means that the ConfigMap has nothing for the owner.
 	KeysNoEntry
-	// KeysPublished: the ConfigMap has an entry for the owner, which may be empty.
+	// KeysPublished means that the ConfigMap has an entry for the owner, which may be empty.
 	KeysPublished
 )
 

@@ -42,8 +42,10 @@ func (in Input) authenticate() (proof, *Verdict) {
 		return proof{reason: v1alpha1.ReasonClaimVerified, message: granted + "; signed with the key in the Datastore's spec.ownerPublicKey"},
 			in.verifyDatastoreKey()
 	case in.verifiedBefore():
-		return proof{reason: v1alpha1.ReasonOwnerKeysUnavailable, message: fmt.Sprintf(
-			"the claim was verified and stays in force, but cannot be verified again: %s", unavailable)}, nil
+		return proof{
+			reason:  v1alpha1.ReasonOwnerKeysUnavailable,
+			message: "the claim was verified and stays in force, but cannot be verified again: " + unavailable,
+		}, nil
 	default:
 		return proof{}, waits(v1alpha1.ReasonOwnerKeysUnavailable, "the signature cannot be verified: %s", unavailable)
 	}

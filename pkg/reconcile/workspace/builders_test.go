@@ -107,7 +107,7 @@ var (
 	busy = object(func(ws *v1alpha1.Workspace) { delete(ws.Annotations, v1alpha1.AnnotationIdle) })
 )
 
-func deleted(in *workspace.Input) { in.Workspace.DeletionTimestamp = ptr.To(metav1.NewTime(start)) }
+func deleted(in *workspace.Input) { in.Workspace.DeletionTimestamp = new(metav1.NewTime(start)) }
 
 // at sets the time of the decision to this long after the start.
 func at(after time.Duration) option {

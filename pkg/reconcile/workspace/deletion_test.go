@@ -49,7 +49,8 @@ func TestDeletionFreezesTheCredentialsAndLetsGo(t *testing.T) {
 		},
 		"one whose other names are taken": {
 			[]option{settled, func(in *workspace.Input) { in.Children.Service.Live.OwnerReferences = nil }, deleted},
-			reconcile.FinalizerRemove, []string{"Secret if uid-of-Secret"},
+			reconcile.FinalizerRemove,
+			[]string{"Secret if uid-of-Secret"},
 		},
 		"one whose credentials are marked already": {
 			[]option{settled, cluster("sby-1"), settled, deleted}, reconcile.FinalizerRemove, nil,

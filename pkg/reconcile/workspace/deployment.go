@@ -4,13 +4,15 @@
 package workspace
 
 import (
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
-	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
@@ -29,7 +31,31 @@ func (in Input) deployment() *appsv1ac.DeploymentApplyConfiguration {
 	spec.Replicas = in.replicas()
 	return appsv1ac.Deployment(names.Deployment(in.Workspace.Name), in.Workspace.Namespace).
 		WithLabels(in.labels()).WithOwnerReferences(in.owner()).
-		WithAnnotations(map[string]string{v1alpha1.AnnotationClusterClass: in.Class.Name}).WithSpec(spec)
+		WithAnnotations(in.deploymentAnnotations()).WithSpec(spec)
+}
+
+func (in Input) deploymentAnnotations() map[string]string {
+	annotations := map[string]string{v1alpha1.AnnotationClusterClass: in.Class.Name}
+	if since := in.podsRefusedSince(); !since.IsZero() && in.Now.Sub(since) >= refusedRetry {
+		annotations[v1alpha1.AnnotationRetry] = in.Now.Truncate(refusedRetry).UTC().Format(time.RFC3339)
+	}
+	return annotations
+}
+
+// refusedRetry is how often refused pods are tried again. Kubernetes itself waits up to a quarter of an hour, long after a quota was raised;
+// it tries at once when the Deployment changes, and an annotation of the Deployment rolls nothing.
+const refusedRetry = 30 * time.Second
+
+// podsRefusedSince is when the Deployment's pods were first refused. Zero: they are not.
+func (in Input) podsRefusedSince() time.Time {
+	if !in.Children.Deployment.Exists() {
+		return time.Time{}
+	}
+	refused := deploymentCondition(in.Children.Deployment.Live, appsv1.DeploymentReplicaFailure)
+	if refused == nil || refused.Status != corev1.ConditionTrue {
+		return time.Time{}
+	}
+	return refused.LastTransitionTime.Time
 }
 
 // applyDeployment adds the write of the Deployment if it differs. While an autoscaler may write the replica count at any moment, a write
@@ -40,11 +66,6 @@ func applyDeployment(p *Plan, in Input) {
 	if write != nil && child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
 		write.ResourceVersion = child.Live.ResourceVersion
 	}
-}
-
-func isDeployment(write reconcile.Write) bool {
-	_, ok := write.Config.(*appsv1ac.DeploymentApplyConfiguration)
-	return ok
 }
 
 // labels of every child. Nobody else's labels are copied.

@@ -56,7 +56,7 @@ func sample(t *testing.T, name string) workspace.Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		var object any = &v1alpha1.ClusterClass{}
 		if bytes.Contains(document, []byte("\nkind: Workspace\n")) {
 			object = &v1alpha1.Workspace{}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
@@ -206,7 +205,7 @@ func TestAWorkspaceOfAnotherClusterHasNothingHere(t *testing.T) {
 		"it ran here with every child": {[]option{minimum(2), autoScaling, settled, ready(2), cluster("sby-1")}, []string{"HorizontalPodAutoscaler", "PodDisruptionBudget", "Deployment", "Service", "ConfigMap"}},
 		"its class is gone as well":    {[]option{settled, ready(1), cluster("sby-1"), noClass}, []string{"Deployment", "Service", "ConfigMap"}},
 		"its Deployment is going already": {[]option{settled, cluster("sby-1"), func(in *workspace.Input) {
-			in.Children.Deployment.Live.DeletionTimestamp = ptr.To(metav1.NewTime(start))
+			in.Children.Deployment.Live.DeletionTimestamp = new(metav1.NewTime(start))
 		}}, []string{"Service", "ConfigMap"}},
 		"its Service is a stranger's": {[]option{settled, cluster("sby-1"), func(in *workspace.Input) { in.Children.Service.Live.OwnerReferences = nil }}, []string{"Deployment", "ConfigMap"}},
 	} {
@@ -262,5 +261,45 @@ func expectFailure(t *testing.T, plan workspace.Plan, reason string, stalled boo
 	}
 	if s := conditionOf(plan.Status, v1alpha1.ConditionStalled); (s.Status == metav1.ConditionTrue) != stalled || (stalled && s.Reason != reason) || (!stalled && s.Type != "") {
 		t.Errorf("Stalled is %s, want it to be there: %v", asJSON(s), stalled)
+	}
+}
+
+func TestAWorkspaceWithoutASlotOfItsClassWaits(t *testing.T) {
+	deletedClass := class(func(c *v1alpha1.ClusterClass) { c.DeletionTimestamp = new(metav1.NewTime(start)) })
+	full := class(func(c *v1alpha1.ClusterClass) { c.Spec.MaxWorkspaces = 50 })
+	for name, row := range map[string]struct {
+		options []option
+		message string
+		phase   v1alpha1.Phase
+	}{
+		"a new one":                           {[]option{full, waiting}, `all 50 slots of ClusterClass "standard" are taken`, v1alpha1.PhasePending},
+		"a new one of a class that is going":  {[]option{deletedClass, waiting}, `ClusterClass "standard" is being deleted and admits nobody`, v1alpha1.PhasePending},
+		"one that runs and came from another": {[]option{settled, ready(1), full, waiting}, "slots", v1alpha1.PhaseDegraded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := given(append(row.options, resources("1", "1Gi"))...)
+			in.Admitted = ""
+			plan := workspace.Make(in)
+			refuseToWrite(t, plan)
+			expectFailure(t, plan, v1alpha1.ReasonClassFull, false, row.message)
+			if got := conditionOf(plan.Status, v1alpha1.ConditionAdmitted); got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonClassFull {
+				t.Errorf("Admitted is %s, want False ClassFull", asJSON(got))
+			}
+			if plan.Status.Phase != row.phase || plan.Status.AdmittedClass != "" {
+				t.Errorf("phase %s and admitted to %q, want %s and to none", plan.Status.Phase, plan.Status.AdmittedClass, row.phase)
+			}
+		})
+	}
+}
+
+func TestASlotIsShownInTheStatus(t *testing.T) {
+	status := workspace.Make(given()).Status
+	if got := conditionOf(status, v1alpha1.ConditionAdmitted); got.Status != metav1.ConditionTrue || status.AdmittedClass != "standard" {
+		t.Errorf("Admitted is %s to %q, want True to the class", asJSON(got), status.AdmittedClass)
+	}
+	moved := given(settled, spec(func(s *v1alpha1.WorkspaceSpec) { s.ClusterClass = "gone" }), noClass)
+	status = workspace.Make(moved).Status
+	if got := conditionOf(status, v1alpha1.ConditionAdmitted); got.Type != "" || status.AdmittedClass != "standard" {
+		t.Errorf("Admitted is %s to %q, want none, for the slot of the class before is held on to", asJSON(got), status.AdmittedClass)
 	}
 }

@@ -64,6 +64,9 @@ func (in Input) converge() Plan {
 	apply(&p, in.Now, in.Children.ConfigMap, in.configMap())
 	apply(&p, in.Now, in.Children.Service, in.service())
 	applyDeployment(&p, in)
+	if !in.podsRefusedSince().IsZero() {
+		p.After = refusedRetry
+	}
 	if in.minimum() >= 2 {
 		apply(&p, in.Now, in.Children.DisruptionBudget, in.disruptionBudget())
 	} else {

@@ -198,7 +198,7 @@ func TestReady(t *testing.T) {
 
 		// What wins over the rollout.
 		"asleep": {
-			[]option{sleeping}, isTrue, v1alpha1.ReasonAsleep, "its next request wakes it", v1alpha1.PhaseSleeping,
+			[]option{sleeping}, isTrue, v1alpha1.ReasonAsleep, "it wakes when the annotation", v1alpha1.PhaseSleeping,
 		},
 		"falling asleep": {
 			[]option{running, scaleToZero, idle}, isTrue, v1alpha1.ReasonAsleep, "", v1alpha1.PhaseSleeping,

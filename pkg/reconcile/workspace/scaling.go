@@ -47,13 +47,13 @@ func (in Input) replicas() *int32 {
 	case in.asleep():
 		return ptr.To[int32](0)
 	case !deployment.Exists() || ptr.Deref(deployment.Live.Spec.Replicas, 1) == 0:
-		return ptr.To(in.minimum()) // the start, or a wake: an autoscaler does nothing at zero
+		return new(in.minimum()) // the start, or a wake: an autoscaler does nothing at zero
 	case in.autoscaled() && !ownsReplicas(deployment):
 		return nil
 	case in.autoscaled(), in.Children.Autoscaler.Exists():
 		return deployment.Live.Spec.Replicas // a hand-over, in either direction
 	default:
-		return ptr.To(in.minimum())
+		return new(in.minimum())
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
@@ -170,6 +169,6 @@ func asJSON(object any) string {
 // ownedBy makes an object a child of the workspace of that UID.
 func ownedBy(object metav1.Object, uid types.UID) {
 	object.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Workspace", Name: "shop", UID: uid, Controller: ptr.To(true),
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Workspace", Name: "shop", UID: uid, Controller: new(true),
 	}})
 }

@@ -5,7 +5,6 @@ package workspace
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,7 +39,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		status.ReadyReplicas = d.Live.Status.ReadyReplicas
 	}
 	if v.ready == metav1.ConditionTrue && v.reason != v1alpha1.ReasonAsleep && status.FirstReadyTime == nil {
-		status.FirstReadyTime = ptr.To(metav1.NewTime(in.Now).Rfc3339Copy())
+		status.FirstReadyTime = new(metav1.NewTime(in.Now).Rfc3339Copy())
 	}
 	status.Artifact = in.artifact()
 	status.AdmittedClass = in.Admitted
@@ -52,10 +51,13 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		}, in.Now)
 	}
 	set(v1alpha1.ConditionReady, v.ready, v.reason, v.message)
-	if v.ready == metav1.ConditionUnknown {
+	switch v.ready {
+	case metav1.ConditionUnknown:
 		set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v.reason, v.message)
-	} else {
+	case metav1.ConditionTrue:
 		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRolloutComplete, "nothing is being rolled out")
+	default:
+		set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v.reason, "nothing gets ahead: "+v.message)
 	}
 	if status.Phase == v1alpha1.PhaseDegraded {
 		set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, v.reason, v.message)
@@ -126,7 +128,7 @@ func (in Input) assess(p Plan) verdict {
 		return bound
 	}
 	if in.asleep() {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; its next request wakes it", false}
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; it wakes when the annotation " + v1alpha1.AnnotationIdle + " is taken off", false}
 	}
 	if !in.Children.Deployment.Exists() {
 		return in.progressing(in.minimum(), 0, 0)
@@ -136,12 +138,13 @@ func (in Input) assess(p Plan) verdict {
 
 // rolls says whether the plan replaces the rollout that the cache shows by another.
 func (in Input) rolls(p Plan) bool {
-	i := slices.IndexFunc(p.Apply, isDeployment)
-	if i < 0 {
-		return false
+	for _, write := range p.Apply {
+		if want, is := write.Config.(*appsv1ac.DeploymentApplyConfiguration); is {
+			ours := in.Children.Deployment.Ours
+			return ours == nil || ours.Spec == nil || !equality.Semantic.DeepEqual(ours.Spec.Template, want.Spec.Template)
+		}
 	}
-	want, ours := p.Apply[i].Config.(*appsv1ac.DeploymentApplyConfiguration), in.Children.Deployment.Ours
-	return ours == nil || ours.Spec == nil || !equality.Semantic.DeepEqual(ours.Spec.Template, want.Spec.Template)
+	return false
 }
 
 // rollout reads the Deployment as "kubectl rollout status" does, but an autoscaler's scale-up, or a loss above the class minimum, does
@@ -156,8 +159,10 @@ func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
 	// A change that was not looked at yet and is not ours is most likely the autoscaler's new count.
 	unmoved := !observed && was.Status == metav1.ConditionTrue && was.Reason == v1alpha1.ReasonAvailable && was.ObservedGeneration == in.Workspace.Generation
 	if (complete || unmoved) && s.AvailableReplicas >= minimum {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAvailable,
-			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false}
+		return verdict{
+			metav1.ConditionTrue, v1alpha1.ReasonAvailable,
+			fmt.Sprintf("the rollout is complete and at least %s available", count(minimum, "replica is", "replicas are")), false,
+		}
 	}
 	if refused := deploymentCondition(d, appsv1.DeploymentReplicaFailure); refused != nil && refused.Status == corev1.ConditionTrue {
 		r := reconcile.Refused("the pods are refused", refused.Message)
@@ -174,8 +179,10 @@ func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
 		was.Status != metav1.ConditionUnknown && was.Reason != v1alpha1.ReasonAsleep:
 		// Once a rollout was complete, the Deployment calls it so for ever. Only what was there before is a loss: replicas that a wake
 		// or a higher minimum adds are on their way.
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
-			fmt.Sprintf("%d of at least %s available", s.AvailableReplicas, count(minimum, "replica is", "replicas are")), false}
+		return verdict{
+			metav1.ConditionFalse, v1alpha1.ReasonMinimumUnavailable,
+			fmt.Sprintf("%d of at least %s available", s.AvailableReplicas, count(minimum, "replica is", "replicas are")), false,
+		}
 	default:
 		return in.progressing(max(minimum, asked), s.UpdatedReplicas, s.AvailableReplicas)
 	}
@@ -187,8 +194,10 @@ func (in Input) wasReady() metav1.Condition {
 }
 
 func (in Input) progressing(wanted, updated, available int32) verdict {
-	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress,
-		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(wanted, "replica", "replicas"), available), false}
+	return verdict{
+		metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress,
+		fmt.Sprintf("waiting for the rollout: %d of %s updated, %d available", updated, count(wanted, "replica", "replicas"), available), false,
+	}
 }
 
 func count(n int32, one, many string) string {

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
@@ -25,7 +24,7 @@ func pods(options ...podOption) option {
 		for i, change := range options {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "bank", Name: fmt.Sprintf("formspec-resource-shop-7d4f-%d", i),
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "formspec-resource-shop-7d4f", Controller: ptr.To(true)}},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "formspec-resource-shop-7d4f", Controller: new(true)}},
 			}}
 			change(pod)
 			in.Pods = append(in.Pods, pod)
@@ -182,7 +181,7 @@ func TestPodsTellWhyAWorkspaceIsNotReady(t *testing.T) {
 			v1alpha1.ReasonContainerFailed, `the container of pod "formspec-resource-shop-7d4f-0" does not start: RunContainerError: first`,
 		},
 		"a pod on its way out does not count": {
-			[]option{pods(all(waits("ErrImagePull", rpc), func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(start)) }))},
+			[]option{pods(all(waits("ErrImagePull", rpc), func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(start)) }))},
 			v1alpha1.ReasonRolloutInProgress, "",
 		},
 		"a stranger's pod that carries our label does not count": {

@@ -48,7 +48,7 @@ const (
 	ReasonDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonTerminating: the Workspace is being deleted.
 	ReasonTerminating = "Terminating"
-	// ReasonAsleep: the Workspace sleeps at zero replicas and its next request wakes it.
+	// ReasonAsleep: the Workspace sleeps at zero replicas.
 	ReasonAsleep = "Asleep"
 	// ReasonWakeFailed: the Workspace was woken and did not become ready in time.
 	ReasonWakeFailed = "WakeFailed"

@@ -44,8 +44,7 @@ func refuse(reason, format string, args ...any) error {
 
 // GrantReason is the condition reason of an error that a function of this file returned. Empty: it is none of theirs.
 func GrantReason(err error) string {
-	var e *grantError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*grantError](err); ok {
 		return e.reason
 	}
 	return ""

@@ -23,16 +23,16 @@ const (
 	signature2 = "c52497d4ba80cfc6d7bf43d4b73e75d79904cf5e1f86632622d7913a3c6480bd59ae92130cb8f9e6419378498c959ecbcf9eeb3f42bd3c5a5d95afdc60796d0a"
 )
 
-func privateKey(t testing.TB) ed25519.PrivateKey {
-	t.Helper()
+func privateKey(tb testing.TB) ed25519.PrivateKey {
+	tb.Helper()
 	b, err := hex.DecodeString(seed)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return ed25519.NewKeyFromSeed(b)
 }
 
-func parseKey(t testing.TB, text string) ed25519.PublicKey {
+func parseKey(t *testing.T, text string) ed25519.PublicKey {
 	t.Helper()
 	key, err := v1alpha1.ParsePublicKey(text)
 	if err != nil {

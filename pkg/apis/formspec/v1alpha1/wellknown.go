@@ -38,6 +38,8 @@ const (
 	AnnotationUndecodable = "formspec.dev/undecodable"
 	// AnnotationClusterClass on a Deployment is the class whose slot it takes up, until it is gone.
 	AnnotationClusterClass = "formspec.dev/cluster-class"
+	// AnnotationRetry on a Deployment changes from time to time while its pods are refused, so that they are tried again.
+	AnnotationRetry = "formspec.dev/retry-refused-pods"
 	// AnnotationOrigin on a managed Secret says which state of which endpoint Secret it was made from.
 	AnnotationOrigin = "formspec.dev/origin"
 	// AnnotationRevision on a managed Secret is a random word that is new with each set of credentials.
@@ -67,7 +69,8 @@ const (
 
 // The values of a class's availability and nodeType.
 const (
-	AvailabilityMultiAZ = "multi-az"
+	AvailabilityMultiAZ  = "multi-az"
+	AvailabilitySingleAZ = "single-az"
 
 	NodeTypeDedicated = "dedicated"
 	NodeTypeShared    = "shared"
