@@ -43,12 +43,12 @@ func (w *work) ensure(ctx context.Context, secret string) error {
 
 // ensureSchema makes the schema if there is none.
 func (w *work) ensureSchema(ctx context.Context) error {
-	row, err := w.row(ctx, "look up the schema",
+	row, found, err := w.row(ctx, "look up the schema",
 		"select r.rolname = $1 from pg_namespace n join pg_roles r on r.oid = n.nspowner where n.nspname = $1", w.owner)
 	switch {
 	case err != nil:
 		return err
-	case row == nil:
+	case !found:
 		return w.exec(ctx, "create a schema", "create schema "+identifier(w.owner)+" authorization "+identifier(w.owner))
 	case row[0] != "t":
 		return refused("the schema " + w.owner + " does not belong to the role of that name: give it back with ALTER SCHEMA … OWNER TO …")
@@ -79,7 +79,7 @@ func (w *work) ensureRole(ctx context.Context) error {
 
 // verify refuses to let in a login that would have more than it was given, or not what it needs.
 func (w *work) verify(ctx context.Context) error {
-	row, err := w.row(ctx, "look up the login's rights", `
+	row, _, err := w.row(ctx, "look up the login's rights", `
 select current_database(), has_database_privilege($1, current_database(), 'CONNECT'),
   exists (select from pg_namespace n, aclexplode(n.nspacl) a where n.nspname = 'public' and a.grantee = 0 and a.privilege_type = 'CREATE')`, w.login)
 	switch {

@@ -4,13 +4,8 @@
 package roles_test
 
 import (
-	"context"
-	"io"
-	"net"
 	"strings"
 	"testing"
-	"testing/iotest"
-	"time"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/datastore"
@@ -192,38 +187,5 @@ func TestWhatCannotBeMadeSafeIsRefused(t *testing.T) {
 		if _, err := manager.Ensure(t.Context(), parse(v1alpha1.DriverPostgres, admin), bad); err == nil {
 			t.Errorf("%q is accepted", login.password)
 		}
-	}
-}
-
-func TestADeadlineEndsWaiting(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(io.Discard, iotest.OneByteReader(conn)) }() // listens, and never says a word
-		}
-	}()
-	endpoint, err := datastore.Parse(v1alpha1.DriverPostgres, "postgres://u:p@"+listener.Addr().String()+"/d", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	p := &place{}
-	started := time.Now()
-	_, err = manager.Ensure(ctx, endpoint, p.login("shop", "bank", readOnly))
-	if got := reason(t, err); got != v1alpha1.ReasonUnreachable || time.Since(started) > 5*time.Second {
-		t.Errorf("got %s (%v) after %s", got, err, time.Since(started))
-	}
-	if got := reason(t, manager.Drop(ctx, endpoint, p.login("shop", "bank", readOnly))); got != v1alpha1.ReasonUnreachable {
-		t.Errorf("got %s", got)
 	}
 }
