@@ -176,6 +176,11 @@ func about(resource string) func(request) bool {
 	return func(r request) bool { return r.resource() == resource }
 }
 
+// named selects the requests about objects of a name.
+func named(name string) func(request) bool {
+	return func(r request) bool { return r.Object.Name == name }
+}
+
 func list(requests []request) string {
 	var b strings.Builder
 	for _, r := range requests {
