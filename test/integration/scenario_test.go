@@ -173,6 +173,10 @@ func about(resource string) func(request) bool {
 	return func(r request) bool { return r.resource() == resource }
 }
 
+func named(name string) func(request) bool {
+	return func(r request) bool { return r.Object.Name == name }
+}
+
 func list(requests []request) string {
 	var b strings.Builder
 	for _, r := range requests {
