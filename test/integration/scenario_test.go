@@ -37,6 +37,9 @@ type scenario struct {
 	bursts    int // see burst
 }
 
+// long says that more objects and longer windows are asked for.
+func long() bool { return os.Getenv("FORMSPEC_LONG") != "" }
+
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 // given begins a scenario, or skips the test under -short.

@@ -108,8 +108,9 @@ func freePort(tb testing.TB) int {
 	return address.Port
 }
 
-// serve starts a server, waits until it prints the line that says it is ready, and stops it when the test ends.
-func serve(tb testing.TB, cmd *exec.Cmd, ready string) {
+// serve starts a server, waits until it prints the line that says it is ready, and stops it when the test ends. What it
+// returns is what the server has printed.
+func serve(tb testing.TB, cmd *exec.Cmd, ready string) (output func() string) {
 	tb.Helper()
 	reader, writer := io.Pipe()
 	cmd.Stdout, cmd.Stderr = writer, writer
@@ -148,7 +149,7 @@ func serve(tb testing.TB, cmd *exec.Cmd, ready string) {
 		}
 		_, _ = io.Copy(io.Discard, reader)
 	}()
-	output := func() string {
+	output = func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		return log.String()
@@ -160,4 +161,5 @@ func serve(tb testing.TB, cmd *exec.Cmd, ready string) {
 	case <-time.After(startTimeout):
 		tb.Fatalf("%s is not ready after %s:\n%s", cmd.Path, startTimeout, output())
 	}
+	return output
 }

@@ -141,6 +141,9 @@ const (
 	ReasonNotProbed = "NotProbed"
 	// ReasonSharedAdminCredentials: the endpoint's user is a superuser, and every claim gets it.
 	ReasonSharedAdminCredentials = "SharedAdminCredentials"
+	// ReasonRoleRefused: the endpoint's user may not manage roles, or what it finds on the server is not the operator's; the message has
+	// the details.
+	ReasonRoleRefused = "RoleRefused"
 	// ReasonTLSVerificationFailed: the server's certificate does not verify.
 	ReasonTLSVerificationFailed = "TLSVerificationFailed"
 	// ReasonAuthenticationFailed: the server refuses the credentials.
