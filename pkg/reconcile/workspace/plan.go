@@ -42,6 +42,7 @@ func Make(in Input) Plan {
 		p = in.evict()
 	case obstacle != nil:
 		// What runs keeps running as it is; nothing new starts.
+		in.withdraw(&p)
 		p.After = obstacle.after
 	default:
 		p = in.converge()
