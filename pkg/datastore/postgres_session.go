@@ -40,7 +40,7 @@ func (p *Prober) Session(ctx context.Context, endpoint Endpoint, use func(contex
 func connectPostgres(ctx context.Context, n network, p *parsed, host HostPort) (*pgconn.PgConn, Result) {
 	var result Result
 	for _, config := range postgresSecurity(p, host.Host) {
-		attempt := postgresAttempt{network: n, parsed: p, host: host, tls: config, accept: pgconn.ValidateConnectTargetSessionAttrsPrimary}
+		attempt := postgresAttempt{network: n, parsed: p, host: host, tls: config, accept: acceptPrimary}
 		c, err := attempt.config()
 		if err != nil {
 			return nil, Result{Reason: v1alpha1.ReasonInternalError, Message: "the operator's environment has settings for PostgreSQL that cannot be read"}
@@ -57,6 +57,18 @@ func connectPostgres(ctx context.Context, n network, p *parsed, host HostPort) (
 		}
 	}
 	return nil, result
+}
+
+// acceptPrimary is pgconn's check, for servers that may answer anything: that one panics if there is no answer.
+func acceptPrimary(ctx context.Context, conn *pgconn.PgConn) error {
+	results, err := conn.Exec(ctx, "select pg_is_in_recovery()").ReadAll()
+	switch {
+	case err != nil:
+		return err
+	case len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 1 || string(results[0].Rows[0][0]) != "f":
+		return pgconn.ErrStandbyConnection
+	}
+	return nil
 }
 
 // postgresSecurity lists what sslmode tries, in order: with TLS, without it (nil), or the one after the other.

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -142,7 +143,7 @@ func TestTLS(t *testing.T) {
 	s := given(t)
 	me, authority := s.publishedOwner(), servers.NewAuthority(t)
 	certificate, key := authority.Certificate(t, "localhost")
-	pg := servers.Postgres(t, servers.PostgresOptions{Certificate: certificate, Key: key, Access: []string{"hostssl all all all scram-sha-256"}})
+	pg := servers.Postgres(t, servers.PostgresOptions{Certificate: certificate, Key: key, Access: []string{"hostssl all all 127.0.0.1/32 scram-sha-256", "hostssl all all ::1/128 scram-sha-256"}})
 	pg.Exec(t, "CREATE ROLE app LOGIN PASSWORD 'pw'")
 	redis := servers.Redis(t, servers.RedisOptions{Certificate: certificate, Key: key})
 	postgres := func(host, mode string) string {
@@ -211,7 +212,7 @@ func TestNothingCrossesNamespaces(t *testing.T) {
 		 "metadata": {"name": "robot", "namespace": %[1]q, "annotations": {"kubernetes.io/service-account.name": "robot"}}}]}`, s.namespace)))
 	s.eventually("the service account has a token", func() error {
 		if len(s.readSecret("robot").Data["token"]) == 0 {
-			return fmt.Errorf("there is none")
+			return errors.New("there is none")
 		}
 		return nil
 	})

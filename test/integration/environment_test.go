@@ -38,6 +38,7 @@ type environment struct {
 	dynamic  dynamic.Interface
 
 	operator *process // the one that works in all namespaces
+	renders  sync.Map // output of render by its input
 
 	postgresServer server[*servers.PostgresServer]
 	redisServer    server[*servers.RedisServer]

@@ -153,7 +153,7 @@ func TestDeletionInAnyOrder(t *testing.T) {
 			there := map[string]bool{"claim": true, "datastore": true, "workspace": true}
 			frozen := s.credentials("shop")
 
-			for _, kind := range strings.Fields(order) {
+			for kind := range strings.FieldsSeq(order) {
 				// when
 				switch kind {
 				case "claim":

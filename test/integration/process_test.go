@@ -160,9 +160,9 @@ func (p *process) stop() {
 	}
 }
 
-// The programming errors that fail the run wherever they occur, and what klog marks as an error.
+// The programming errors that fail the run wherever they occur, and what klog marks as an error, which includes missing rights.
 var (
-	programmingError = regexp.MustCompile(`DATA RACE|panic|PANIC|Cannot|is forbidden: User|no kind is registered|concurrent map`)
+	programmingError = regexp.MustCompile(`DATA RACE|panic|PANIC|Cannot|no kind is registered|concurrent map`)
 	errorLine        = regexp.MustCompile(`^E\d{4} `)
 )
 

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -79,9 +80,11 @@ func TestDatastoresAcrossRestarts(t *testing.T) {
 	// then
 	for _, name := range []string{"shop-0", "shop-2"} {
 		s.eventually(name+" is gone and its credentials are kept", func() error {
-			_, err := s.formspec.FormspecV1alpha1().Workspaces(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
-			if secret := s.credentials(name); !apierrors.IsNotFound(err) || secret.Labels[v1alpha1.LabelRetained] != "true" {
-				return fmt.Errorf("the Workspace: %v, the labels of its credentials: %v", err, secret.Labels)
+			if _, err := s.formspec.FormspecV1alpha1().Workspaces(s.namespace).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return errors.Join(errors.New("it is still there"), err)
+			}
+			if labels := s.credentials(name).Labels; labels[v1alpha1.LabelRetained] != "true" {
+				return fmt.Errorf("its credentials have the labels %v", labels)
 			}
 			return nil
 		})

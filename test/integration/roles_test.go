@@ -4,192 +4,167 @@
 package integration
 
 import (
-	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
-
-	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
-	"github.com/formspec/formspec-operator/test/servers"
 )
 
-// perClaim gives each claim a login of its own.
-func perClaim(ds *v1alpha1.Datastore) { ds.Spec.Roles = v1alpha1.RolesPerClaim }
-
-// administrator is a user that owns a database of the scenario's own and may make roles.
-func (s *scenario) administrator() (*login, string) {
-	s.Helper()
-	admin := s.login()
-	database := "d_" + rand.String(10)
-	admin.server.Exec(s, fmt.Sprintf("ALTER ROLE %s CREATEROLE", admin.user), fmt.Sprintf("CREATE DATABASE %s OWNER %s", database, admin.user))
-	return admin, strings.Replace(admin.uri(), "/app?", "/"+database+"?", 1)
-}
-
-// dsn is the connection string that containers of the Workspace get.
-func (w *tenant) dsn() string {
-	w.Helper()
-	values, err := w.environmentOf()
-	w.must("read what is injected", err)
-	return values["FORMSPEC_DATASTORE_PG_DSN"]
-}
-
-// psql runs SQL as whoever the connection string says.
-func (w *tenant) psql(uri, sql string) string {
-	w.Helper()
-	out, err := servers.Psql(w, uri, sql)
-	if err != nil {
-		w.Fatalf("%s: %v: %s", sql, err, out)
-	}
-	return out
-}
-
-// forbids checks that SQL fails for want of a right.
-func (w *tenant) forbids(uri, sql string) {
-	w.Helper()
-	if out, err := servers.Psql(w, uri, sql); err == nil || !(strings.Contains(out, "permission denied") || strings.Contains(out, "read-only")) {
-		w.Errorf("%s: %v: %s", sql, err, out)
-	}
-}
-
-// refusesLogin waits until the connection string is of no use any more.
-func (w *tenant) refusesLogin(uri string) {
-	w.Helper()
-	w.eventually("the login is refused", func() error {
-		if out, err := servers.Psql(w, uri, "SELECT 1"); err == nil || !strings.Contains(out, "authentication failed") {
-			return fmt.Errorf("psql prints %q (%w)", out, err)
-		}
-		return nil
-	})
-}
-
-func (g *grant) roleReady() *grant {
-	g.Helper()
-	g.eventually("ResourceClaim "+g.name+" has its login", func() error {
-		return claimSubject(g.get()).has(v1alpha1.ConditionRoleReady, metav1.ConditionTrue, v1alpha1.ReasonRoleInForce)
-	})
-	return g
-}
-
-func (g *grant) gone() {
-	g.Helper()
-	g.eventually("ResourceClaim "+g.name+" is gone", func() error {
-		claim, err := g.formspec.FormspecV1alpha1().ResourceClaims(g.namespace).Get(g.Context(), g.name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it has the finalizers %q (%w)", claim.Finalizers, err)
-	})
-}
-
-// With roles PerClaim, what a Workspace gets is a login of its own with the rights of its claim, as long as it has the claim.
-func TestRolesPerClaim(t *testing.T) {
+// Who may do what: the roles of manifests/, given as their comment says, and asked of the API server.
+func TestUserRoles(t *testing.T) {
 	t.Parallel()
 	s := given(t)
-	me := s.publishedOwner()
-	_, uri := s.administrator()
-	pg := me.datastore("pg", v1alpha1.DriverPostgres, uri, perClaim).ready()
+	_, err := s.cluster.kubectl(t.Context(), "apply", "--server-side", "-f", filepath.Join(root, "manifests/30-user-roles.yaml"))
+	s.must("apply the roles", err)
+	user := func(role string) string { return s.namespace + "-" + role }
+	s.grant("RoleBinding", s.namespace, "ClusterRole", "formspec-viewer", user("viewer"))
+	s.grant("ClusterRoleBinding", "", "ClusterRole", "formspec-viewer", user("auditor"))
+	s.grant("RoleBinding", s.namespace, "ClusterRole", "formspec-tenant", user("tenant"))
+	s.grant("ClusterRoleBinding", "", "ClusterRole", "formspec-owner", user("owner"))
+	s.grant("RoleBinding", s.namespace, "ClusterRole", "formspec-owner", user("landlord"))
+	s.grant("RoleBinding", "formspec-system", "Role", "formspec-owner-key-admin", user("keys"))
+	s.grant("RoleBinding", s.namespace, "ClusterRole", "edit", user("editor"))
+	s.grant("RoleBinding", s.namespace, "ClusterRole", "view", user("reader"))
+
+	read := []string{"get", "list", "watch"}
+	write := []string{"create", "update", "patch", "delete", "deletecollection"}
+	both := slices.Concat(read, write)
+	const (
+		classes    = "clusterclasses.formspec.dev"
+		workspaces = "workspaces.formspec.dev"
+		datastores = "datastores.formspec.dev"
+		claims     = "resourceclaims.formspec.dev"
+		here       = "HERE"
+		elsewhere  = "default"
+		operators  = "formspec-system"
+		everywhere = ""
+	)
+	for _, row := range []struct {
+		user, namespace, resource string
+		may                       []string
+	}{
+		{"viewer", here, workspaces, read},
+		{"viewer", here, datastores, read},
+		{"viewer", here, claims, read},
+		{"viewer", everywhere, classes, nil}, // a RoleBinding gives nothing that has no namespace
+		{"viewer", elsewhere, workspaces, nil},
+		{"viewer", here, "secrets", nil},
+		{"viewer", here, "configmaps", nil},
+		{"auditor", everywhere, classes, read},
+		{"auditor", elsewhere, workspaces, read},
+		{"auditor", elsewhere, claims, read},
+		{"tenant", here, workspaces, both},
+		{"tenant", here, workspaces + "/status", nil},
+		{"tenant", here, workspaces + "/finalizers", nil},
+		{"tenant", here, datastores, nil},
+		{"tenant", here, claims, nil},
+		{"tenant", everywhere, classes, nil},
+		{"tenant", elsewhere, workspaces, nil},
+		{"tenant", here, "secrets", nil},
+		{"tenant", here, "deployments.apps", nil},
+		{"tenant", here, "pods", nil},
+		{"owner", everywhere, classes, both},
+		{"owner", everywhere, classes + "/status", nil},
+		{"owner", elsewhere, datastores, both},
+		{"owner", here, claims, both},
+		{"owner", here, datastores + "/status", nil},
+		{"owner", here, workspaces, nil},
+		{"owner", here, "secrets", nil},
+		{"owner", operators, "configmaps", nil},
+		{"landlord", here, datastores, both},
+		{"landlord", here, claims, both},
+		{"landlord", elsewhere, datastores, nil},
+		{"landlord", everywhere, classes, nil},
+		{"keys", operators, "configmaps/formspec-owner-keys", []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+		{"keys", operators, "configmaps/another", nil},
+		{"keys", operators, "secrets/formspec-operator-identity", nil},
+		{"keys", here, "configmaps/formspec-owner-keys", nil},
+		{"keys", here, workspaces, nil},
+		{"editor", here, workspaces, nil}, // nothing is aggregated
+		{"editor", here, datastores, nil},
+		{"reader", here, workspaces, nil},
+	} {
+		namespace := strings.ReplaceAll(row.namespace, here, s.namespace)
+		for _, verb := range both {
+			want := slices.Contains(row.may, verb)
+			if have := s.may(user(row.user), verb, namespace, row.resource); have != want {
+				t.Errorf("that the %s may %s %s in namespace %q is %v, want %v", row.user, verb, row.resource, namespace, have, want)
+			}
+		}
+	}
+
+	// The same as people would do it.
+	for _, row := range []struct {
+		user string
+		args []string
+		want string
+	}{
+		{"tenant", []string{"auth", "can-i", "create", workspaces}, "yes"},
+		{"tenant", []string{"auth", "can-i", "create", datastores}, "no"},
+		{"tenant", []string{"auth", "can-i", "get", "secrets"}, "no"},
+		{"owner", []string{"auth", "can-i", "delete", classes}, "yes"},
+		{"viewer", []string{"auth", "can-i", "delete", workspaces}, "no"},
+	} {
+		out, err := s.cluster.kubectl(t.Context(), append(row.args, "-n", s.namespace, "--as="+user(row.user))...)
+		if have := strings.TrimSpace(out); have != row.want || (err == nil) != (row.want == "yes") {
+			t.Errorf("kubectl %s as the %s: %q, want %q", strings.Join(row.args, " "), row.user, have, row.want)
+		}
+	}
 	class := s.class()
-	claim := me.grant("shop", "pg", "shop", func(c *v1alpha1.ResourceClaim) { c.Spec.MaxConnections = new(int32(3)) })
-	shop := s.workspace("shop", class, lists("pg", v1alpha1.DriverPostgres)).ready()
-	claim.approved().roleReady()
-
-	// its own login, which may read and write, with the claim's limit, and never the endpoint's
-	dsn := shop.dsn()
-	shop.injects(variables("pg", parts...)...)
-	if dsn == "" || dsn == uri {
-		t.Fatalf("the workspace gets the endpoint's own credentials")
+	manifest := fmt.Sprintf(`{"apiVersion":"formspec.dev/v1alpha1","kind":"Workspace","metadata":{"name":"shop"},"spec":{"clusterClass":%q}}`, class.Name)
+	if _, err := s.cluster.kubectlWith(t.Context(), manifest, "-n", s.namespace, "--as="+user("tenant"), "apply", "-f", "-"); err != nil {
+		t.Errorf("the tenant cannot create a Workspace: %v", err)
 	}
-	shop.psql(dsn, "CREATE TABLE items (id int); INSERT INTO items VALUES (1), (2)")
-	if got := shop.psql(dsn, "SELECT rolconnlimit FROM pg_roles WHERE rolname = session_user"); got != "3" {
-		t.Errorf("the login's limit is %s", got)
+	(&tenant{scenario: s, name: "shop"}).ready()
+	if out, err := s.cluster.kubectl(t.Context(), "-n", s.namespace, "--as="+user("viewer"), "get", "workspace", "shop"); err != nil || !strings.Contains(out, "True") {
+		t.Errorf("the viewer sees %q (%v)", out, err)
 	}
-	before := len(shop.replicaSets()) // two, if the Workspace was there before the login
-	if got := pg.get().Finalizers; !slices.Contains(got, v1alpha1.DatastoreRolesFinalizer) {
-		t.Errorf("the Datastore has the finalizers %q", got)
+	if _, err := s.cluster.kubectl(t.Context(), "-n", s.namespace, "--as="+user("viewer"), "delete", "workspace", "shop"); err == nil || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("the viewer deletes a Workspace: %v", err)
 	}
+}
 
-	// at rest, nobody writes anything
-	start := s.now()
-	s.lasts(2*time.Second, "nothing is written", func() error {
-		if writes := s.sent(start, request.write, func(r request) bool { return r.resource() != "events" }); len(writes) > 0 {
-			return fmt.Errorf("writes:%s", list(writes))
-		}
-		return nil
-	})
-
-	// when a rotation is asked for, then one rollout brings another password, and the old one is of no use
-	claim.patch(`{"metadata":{"annotations":{"formspec.dev/rotate-credentials":"1"}}}`)
-	shop.eventually("the password is another", func() error {
-		if shop.dsn() == dsn {
-			return errors.New("it is the same")
-		}
-		return firstError(rolledOutNow(shop.deployment()), readyNow(shop.get()))
-	})
-	shop.refusesLogin(dsn)
-	dsn = shop.dsn()
-	s.lasts(2*time.Second, "it was one rollout", func() error {
-		if have := len(shop.replicaSets()); have != before+1 {
-			return fmt.Errorf("there are %d ReplicaSets after %d", have, before)
-		}
-		return nil
-	})
-	if got := shop.psql(dsn, "SELECT count(*) FROM items"); got != "2" {
-		t.Errorf("%s rows after the rotation", got)
+// grant binds a role to a user until the test ends.
+func (s *scenario) grant(kind, namespace, roleKind, role, user string) {
+	s.Helper()
+	meta := metav1.ObjectMeta{Name: user, Namespace: namespace}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: roleKind, Name: role}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
+	var err error
+	if kind == "ClusterRoleBinding" {
+		_, err = s.kube.RbacV1().ClusterRoleBindings().Create(s.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
+		s.Cleanup(func() {
+			_ = s.kube.RbacV1().ClusterRoleBindings().Delete(contextBeyond(s), user, metav1.DeleteOptions{})
+		})
+	} else {
+		_, err = s.kube.RbacV1().RoleBindings(namespace).Create(s.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
+		s.Cleanup(func() {
+			_ = s.kube.RbacV1().RoleBindings(namespace).Delete(contextBeyond(s), user, metav1.DeleteOptions{})
+		})
 	}
+	s.must("bind the role", err)
+}
 
-	// when the permission shrinks, then the login cannot write
-	reduced := me.newClaim("shop", "pg", "shop", readOnly)
-	claim.patch(fmt.Sprintf(`{"spec":{"permission":"read-only","grantedAt":%q,"signature":%q}}`, reduced.Spec.GrantedAt, reduced.Spec.Signature))
-	claim.eventually("the login may only read", func() error {
-		if out, err := servers.Psql(s, dsn, "INSERT INTO items VALUES (3)"); err == nil {
-			return fmt.Errorf("it may write: %s", out)
-		}
-		return nil
-	})
-	claim.roleReady()
-	shop.forbids(shop.dsn(), "SET default_transaction_read_only = off; INSERT INTO items VALUES (3)")
-	if got := shop.psql(shop.dsn(), "SELECT count(*) FROM items"); got != "2" {
-		t.Errorf("%s rows for a reader", got)
+// may is what "kubectl auth can-i --as" asks. A resource is resource.group, with a subresource behind a slash, or a name behind one if it is
+// of no group.
+func (s *scenario) may(user, verb, namespace, resource string) bool {
+	s.Helper()
+	attributes := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Version: "*"}
+	resource, rest, _ := strings.Cut(resource, "/")
+	attributes.Resource, attributes.Group, _ = strings.Cut(resource, ".")
+	if attributes.Group == "" {
+		attributes.Name = rest
+	} else {
+		attributes.Subresource = rest
 	}
-
-	// when the claim is deleted, then nothing is injected, the login is gone, and what it made stays
-	dsn = shop.dsn()
-	claim.delete()
-	claim.gone()
-	shop.refusesLogin(dsn)
-	shop.injects()
-	if got := shop.psql(uri, "SELECT count(*) FROM pg_tables WHERE tablename = 'items'"); got != "1" {
-		t.Errorf("%s tables are left", got)
-	}
-	s.eventually("the Datastore may go", func() error {
-		if got := pg.get().Finalizers; len(got) > 0 {
-			return fmt.Errorf("it has the finalizers %q", got)
-		}
-		return nil
-	})
-
-	// and who gets a claim again finds it
-	me.grant("again", "pg", "shop").roleReady()
-	shop.injects(variables("pg", parts...)...)
-	if got := shop.psql(shop.dsn(), "INSERT INTO items VALUES (3); SELECT count(*) FROM items"); !strings.HasSuffix(got, "3") {
-		t.Errorf("%s rows for the new claim", got)
-	}
-
-	// when the Datastore is deleted, then it drops the logins first
-	dsn = shop.dsn()
-	pg.delete()
-	shop.refusesLogin(dsn)
-	shop.injects()
-	s.eventually("the Datastore is gone", func() error {
-		if _, err := s.formspec.FormspecV1alpha1().Datastores(s.namespace).Get(s.Context(), "pg", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there (%w)", err)
-		}
-		return nil
-	})
+	review, err := s.kube.AuthorizationV1().SubjectAccessReviews().Create(s.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: []string{"system:authenticated"}, ResourceAttributes: attributes},
+	}, metav1.CreateOptions{})
+	s.must("ask who may", err)
+	return review.Status.Allowed
 }

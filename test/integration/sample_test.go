@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -85,11 +86,13 @@ func (s *scenario) connects(uri, user string) error {
 		return fmt.Errorf("a Go client does not connect: %w", err)
 	}
 	defer conn.Close(s.Context())
-	if result := conn.ExecParams(s.Context(), query, nil, nil, nil, nil).Read(); result.Err != nil || string(result.Rows[0][0]) != user {
-		return fmt.Errorf("a Go client does not log in as %s: %v", user, result.Err)
+	result := conn.ExecParams(s.Context(), query, nil, nil, nil, nil).Read()
+	out, err := servers.Psql(s, uri, query)
+	if err := errors.Join(result.Err, err); err != nil {
+		return fmt.Errorf("ask who is logged in: %w (psql says %s)", err, out)
 	}
-	if out, err := servers.Psql(s, uri, query); err != nil || out != user {
-		return fmt.Errorf("psql does not log in as %s: %v %s", user, err, out)
+	if have := string(result.Rows[0][0]); have != user || out != user {
+		return fmt.Errorf("a Go client is logged in as %s, psql as %s", have, out)
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ type scenario struct {
 	bursts    int // see burst
 }
 
+// long says that more objects and longer windows are asked for.
+func long() bool { return os.Getenv("FORMSPEC_LONG") != "" }
+
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 // given begins a scenario, or skips the test under -short.
@@ -173,6 +176,7 @@ func about(resource string) func(request) bool {
 	return func(r request) bool { return r.resource() == resource }
 }
 
+// named selects the requests about objects of a name.
 func named(name string) func(request) bool {
 	return func(r request) bool { return r.Object.Name == name }
 }

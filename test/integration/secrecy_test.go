@@ -31,7 +31,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	s.endMain(syscall.SIGTERM)
 	p, err := s.start(t.Context(), mainOperator, "-v=10")
 	s.must("start the operator", err)
-	s.environment.operator = p
+	s.operator = p
 	s.Cleanup(func() { s.restart(syscall.SIGTERM) })
 
 	const password = "hunter2"
@@ -108,7 +108,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 // scrape reads the metrics of an operator.
 func (p *process) scrape(s *scenario) string {
 	s.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // its certificate is self-signed
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "https://"+p.metrics+"/metrics", http.NoBody)
 	s.must("scrape", err)
 	response, err := client.Do(request)

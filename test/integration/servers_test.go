@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,8 +57,8 @@ func (k *keeper) run(start func()) {
 }
 
 func (k *keeper) end() {
-	for i := len(k.cleanups) - 1; i >= 0; i-- {
-		k.cleanups[i]()
+	for _, cleanup := range slices.Backward(k.cleanups) {
+		cleanup()
 	}
 	k.cleanups = nil
 }
@@ -84,7 +85,7 @@ func (s *scenario) postgres() *servers.PostgresServer {
 	return s.postgresServer.get(s, func(tb testing.TB) *servers.PostgresServer {
 		tb.Helper()
 		server := servers.Postgres(tb, servers.PostgresOptions{Settings: []string{"max_connections=200"}})
-		server.Exec(tb, "CREATE DATABASE app")
+		server.Exec(tb, "CREATE DATABASE app", "GRANT CREATE ON DATABASE app TO PUBLIC")
 		return server
 	})
 }

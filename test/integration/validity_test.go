@@ -5,6 +5,7 @@ package integration
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -101,7 +102,7 @@ func TestOvercommitment(t *testing.T) {
 			if !over {
 				return datastoreSubject(ds).lacks(v1alpha1.ConditionOvercommitted)
 			}
-			return datastoreSubject(ds).has(v1alpha1.ConditionOvercommitted, "True", v1alpha1.ReasonOvercommitted, fmt.Sprint(connections), "100")
+			return datastoreSubject(ds).has(v1alpha1.ConditionOvercommitted, "True", v1alpha1.ReasonOvercommitted, strconv.Itoa(int(connections)), "100")
 		})
 	}
 

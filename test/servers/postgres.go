@@ -40,7 +40,7 @@ func Postgres(tb testing.TB, options PostgresOptions) *PostgresServer {
 	as := unprivileged(tb)
 	dir := as.directory(tb)
 	data := filepath.Join(dir, "data")
-	s := &PostgresServer{Port: freePort(tb), Password: "superuser-password"}
+	s := &PostgresServer{Password: "superuser-password"}
 
 	password := as.file(tb, filepath.Join(dir, "password"), []byte(s.Password))
 	if out, err := as.command(dir, initdb, "--pgdata="+data, "--username=postgres", "--pwfile="+password, "--auth=scram-sha-256",
@@ -52,6 +52,7 @@ func Postgres(tb testing.TB, options PostgresOptions) *PostgresServer {
 		access = []string{"host all all all scram-sha-256"} //nolint:dupword // databases, users, addresses
 	}
 	as.file(tb, filepath.Join(data, "pg_hba.conf"), []byte(strings.Join(access, "\n")+"\n"))
+	s.Port = freePort(tb) // as late as can be: others look for one too
 	arguments := []string{
 		"-D", data, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=localhost", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "logging_collector=off",

@@ -38,7 +38,7 @@ func (c *Controller) gather(key cache.ObjectName) (*resourceclaim.Input, error) 
 // gatherRole adds what is known of the claim's own login.
 func (c *Controller) gatherRole(key cache.ObjectName, in *resourceclaim.Input) (err error) {
 	role := &in.Role
-	role.Secret, err = apply.Observe(c.memory, key, Name, c.secrets.Secrets(key.Namespace).Get, names.Claim(key.Name), corev1ac.ExtractSecret)
+	role.Secret, err = apply.Observe(c.memory, key, Name, "Secret", c.secrets.Secrets(key.Namespace).Get, names.Claim(key.Name), corev1ac.ExtractSecret)
 	if err != nil {
 		return err
 	}

@@ -15,16 +15,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
+	"github.com/formspec/formspec-operator/pkg/controllers/grants"
+	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
 	"github.com/formspec/formspec-operator/pkg/controllers/trim"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -91,13 +96,16 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 			kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 				o.LabelSelector = v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy
 			}))
+		kinds := own.Formspec().V1alpha1()
+		keys := ownerkeys.New(f.kube, "formspec-system")
+		judge := grants.NewJudge(keys, resourceclaim.Settings{}, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces())
 		c, err := New(ctx, Config{
 			Client: f.kube, FormSpec: f.server.formspec,
-			Workspaces: own.Formspec().V1alpha1().Workspaces(), ClusterClasses: own.Formspec().V1alpha1().ClusterClasses(),
+			Workspaces: kinds.Workspaces(), ClusterClasses: kinds.ClusterClasses(), Datastores: kinds.Datastores(), Claims: kinds.ResourceClaims(),
 			Deployments: children.Apps().V1().Deployments(), Services: children.Core().V1().Services(),
 			ConfigMaps: children.Core().V1().ConfigMaps(), Secrets: children.Core().V1().Secrets(), Pods: children.Core().V1().Pods(),
 			Autoscalers: children.Autoscaling().V2().HorizontalPodAutoscalers(), DisruptionBudgets: children.Policy().V1().PodDisruptionBudgets(),
-			Ledger: admission.NewLedger(), Recorder: f, Clock: clock.RealClock{},
+			Ledger: admission.NewLedger(), Judge: judge, Recorder: f, Clock: clock.RealClock{},
 			Settings: workspace.Settings{ClusterName: "jkt-1", Image: "formahub/formspec-resource:1.4.2"},
 		})
 		if err != nil {
@@ -124,6 +132,8 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 
 // Eventf makes the fixture an event recorder.
 func (f *fixture) Eventf(_, _ runtime.Object, eventType, reason, _, _ string, _ ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.events = append(f.events, eventType+" "+reason)
 }
 
@@ -203,10 +213,27 @@ func (f *fixture) expectReady(status metav1.ConditionStatus, reason string) {
 // expectEvents compares what was told since the last time.
 func (f *fixture) expectEvents(want ...string) {
 	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if !slices.Equal(f.events, want) {
 		f.t.Errorf("events %q, want %q", f.events, want)
 	}
 	f.events = nil
+}
+
+// add is what a user creates.
+func (f *fixture) add(object runtime.Object) {
+	f.t.Helper()
+	m, err := meta.Accessor(object)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if m.SetResourceVersion(f.next()); m.GetUID() == "" {
+		m.SetUID(types.UID("uid-of-" + m.GetName()))
+	}
+	if err := f.server.formspec.Tracker().Add(object); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // woken are the keys that are in the queue now, which is empty afterwards.

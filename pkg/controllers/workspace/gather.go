@@ -107,22 +107,22 @@ func (c *Controller) children(key cache.ObjectName) (children workspace.Children
 	if children.Credentials, err = c.credentials(key); err != nil {
 		return children, err
 	}
-	if children.ConfigMap, err = apply.Observe(c.memory, key, Name, c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
+	if children.ConfigMap, err = apply.Observe(c.memory, key, Name, "ConfigMap", c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
 		return children, err
 	}
-	if children.Service, err = apply.Observe(c.memory, key, Name, c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
+	if children.Service, err = apply.Observe(c.memory, key, Name, "Service", c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
 		return children, err
 	}
-	if children.Deployment, err = apply.Observe(c.memory, key, Name, c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
+	if children.Deployment, err = apply.Observe(c.memory, key, Name, "Deployment", c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
 		return children, err
 	}
-	if children.Autoscaler, err = apply.Observe(c.memory, key, Name, c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
+	if children.Autoscaler, err = apply.Observe(c.memory, key, Name, "HorizontalPodAutoscaler", c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
 		return children, err
 	}
-	children.DisruptionBudget, err = apply.Observe(c.memory, key, Name, c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
+	children.DisruptionBudget, err = apply.Observe(c.memory, key, Name, "PodDisruptionBudget", c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
 	return children, err
 }
 
 func (c *Controller) credentials(key cache.ObjectName) (workspace.Secret, error) {
-	return apply.Observe(c.memory, key, Name, c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
+	return apply.Observe(c.memory, key, Name, "Secret", c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
 }

@@ -13,6 +13,8 @@
 // A read-only login may read tables, views and sequences, those to come included, by default privileges. Its transactions
 // are read-only too, as a help for applications: what keeps it from writing is that it has no right to.
 //
+// After the schema, public is in the search_path, for extensions; nothing may be created there, or Ensure refuses.
+//
 // A change of permission ends the login's sessions: one that has acted as the owner would go on doing so.
 //
 // The endpoint's user is a superuser, or has CREATEROLE and owns the database (or may CREATE in it). One that is no

@@ -40,13 +40,14 @@ func newPassword() string {
 
 // place is a database of its own on a server that tests share, and who manages roles there.
 type place struct {
+	t        *testing.T
 	server   *servers.PostgresServer
 	database string
 	admin    datastore.Endpoint
 }
 
 // everywhere runs a test as each kind of user that may manage roles.
-func everywhere(t *testing.T, server *servers.PostgresServer, name string, test func(*testing.T, *place)) {
+func everywhere(t *testing.T, server *servers.PostgresServer, name string, test func(*place)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
@@ -54,7 +55,7 @@ func everywhere(t *testing.T, server *servers.PostgresServer, name string, test 
 			kind := map[bool]string{true: "as a superuser", false: "as the owner of the database with CREATEROLE"}[superuser]
 			t.Run(kind, func(t *testing.T) {
 				t.Parallel()
-				test(t, newPlace(t, server, "bank of "+t.Name(), superuser))
+				test(newPlace(t, server, "bank of "+t.Name(), superuser))
 			})
 		}
 	})
@@ -64,7 +65,7 @@ func everywhere(t *testing.T, server *servers.PostgresServer, name string, test 
 func newPlace(t *testing.T, server *servers.PostgresServer, name string, superuser bool) *place {
 	t.Helper()
 	name = roles.Login{Workspace: name}.Owner() // short, and unlike that of any other test
-	p := &place{server: server, database: name + `"db'; --`}
+	p := &place{t: t, server: server, database: name + `"db'; --`}
 	user := `ad"min ` + name
 	attributes := "createrole"
 	if superuser {
@@ -73,6 +74,7 @@ func newPlace(t *testing.T, server *servers.PostgresServer, name string, superus
 	run(t, root(t, server, "postgres"),
 		"create role "+quoted(user)+" login "+attributes+" password "+servers.Literal(adminPassword),
 		"create database "+quoted(p.database)+" owner "+quoted(user))
+	run(t, p.root(t), "revoke create on schema public from public") // as it is from PostgreSQL 15 on
 	p.admin = root(t, server, p.database).WithLogin(user, adminPassword)
 	return p
 }
@@ -116,7 +118,7 @@ func connect(t *testing.T, endpoint datastore.Endpoint) *pgconn.PgConn {
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}
-	t.Cleanup(func() { conn.Close(context.Background()) }) //nolint:usetesting // the test's context has ended by then
+	t.Cleanup(func() { conn.Close(context.Background()) }) // the test's has ended by then
 	return conn
 }
 

@@ -5,6 +5,7 @@ package roles_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,8 @@ func TestLife(t *testing.T) {
 	})
 }
 
-func isIdempotent(t *testing.T, p *place) {
+func isIdempotent(p *place) {
+	t := p.t
 	for _, permission := range []v1alpha1.Permission{readWrite, readOnly} {
 		login := p.login("shop", "bank "+string(permission), permission)
 		shop := p.ensure(t, login)
@@ -79,7 +81,8 @@ func catalog(login roles.Login) string {
 		"(select string_agg(concat(c.oid, c.xmin, c.relacl), ' ' order by c.oid) from pg_class c join pg_roles r on r.oid = c.relowner where r.rolname in " + names + "))"
 }
 
-func rotates(t *testing.T, p *place) {
+func rotates(p *place) {
+	t := p.t
 	login := p.login("shop", "bank", readWrite)
 	before := p.ensure(t, login)
 	open := connect(t, before)
@@ -101,7 +104,8 @@ func rotates(t *testing.T, p *place) {
 	}
 }
 
-func narrows(t *testing.T, p *place) {
+func narrows(p *place) {
+	t := p.t
 	login := p.login("shop", "bank", readWrite)
 	shop := p.ensure(t, login)
 	// As one would who knows what comes: with a session that acts as the owner, grants of its own, and a table of its own.
@@ -124,7 +128,8 @@ func narrows(t *testing.T, p *place) {
 	run(t, p.ensure(t, login), "insert into items (name) values ('x')", "drop table loose", "drop table later")
 }
 
-func widens(t *testing.T, p *place) {
+func widens(p *place) {
+	t := p.t
 	login := p.login("shop", "bank", readOnly)
 	open := connect(t, p.ensure(t, login))
 	login.Permission = readWrite
@@ -138,7 +143,8 @@ func widens(t *testing.T, p *place) {
 	}
 }
 
-func keepsObjects(t *testing.T, p *place) {
+func keepsObjects(p *place) {
+	t := p.t
 	login, reader := p.login("shop", "bank", readWrite), p.login("shop", "report", readOnly)
 	shop, report := p.ensure(t, login), p.ensure(t, reader)
 	run(t, shop, tables, "set role none", "create table loose (id serial primary key)", "insert into loose default values",
@@ -171,10 +177,12 @@ func keepsObjects(t *testing.T, p *place) {
 	}
 }
 
-func dropsEverywhere(t *testing.T, p *place) {
+func dropsEverywhere(p *place) {
+	t := p.t
 	other := *p
 	other.database = "other " + p.database
 	run(t, p.root(t), "create database "+quoted(other.database)+" owner "+quoted(p.admin.User()))
+	run(t, other.root(t), "revoke create on schema public from public")
 	other.admin = p.admin.WithDatabase(other.database)
 	for _, permission := range []v1alpha1.Permission{readOnly, readWrite} {
 		login := p.login("shop", "bank "+string(permission), permission)
@@ -193,7 +201,8 @@ func dropsEverywhere(t *testing.T, p *place) {
 	}
 }
 
-func resumes(t *testing.T, p *place) {
+func resumes(p *place) {
+	t := p.t
 	login := p.login("shop", "bank", readWrite)
 	shop := p.ensure(t, login)
 	run(t, shop, tables)
@@ -208,7 +217,8 @@ func resumes(t *testing.T, p *place) {
 	refuses(t, shop, "delete from items")
 }
 
-func acceptsHostileNames(t *testing.T, p *place) {
+func acceptsHostileNames(p *place) {
+	t := p.t
 	for i, hostile := range []string{
 		`"; drop table canary; --`, `'; drop table canary; --`, `\'; drop table canary; --`, "$$; drop table canary; --", "日本 müller",
 		"a\x00b", "\xff\xfe", "a\nb\\", strings.Repeat(`"`, 253), strings.Repeat("a", 253), strings.Repeat("é.", 126),
@@ -224,13 +234,14 @@ func acceptsHostileNames(t *testing.T, p *place) {
 		shop = p.ensure(t, login)
 		run(t, shop, "select * from canary", `select * from "ta""ble'; drop table canary; --"`)
 		p.drop(t, login)
-		if got := run(t, p.root(t), "select count(*) from pg_tables where tablename = 'canary'"); got != fmt.Sprint(i+1) {
+		if got := run(t, p.root(t), "select count(*) from pg_tables where tablename = 'canary'"); got != strconv.Itoa(i+1) {
 			t.Fatalf("after %q there are %s canaries", hostile, got)
 		}
 	}
 }
 
-func runsConcurrently(t *testing.T, p *place) {
+func runsConcurrently(p *place) {
+	t := p.t
 	const claims = 6
 	each := func(do func(roles.Login) error) {
 		t.Helper()

@@ -73,7 +73,7 @@ func (l Login) identity(kind, name string) string {
 }
 
 // everyLogins are settings that would hold for every login, against its role's.
-var everyLogins = regexp.MustCompile(`(?i)(role|session_authorization|search_path|default_transaction_read_only)`)
+var everyLogins = regexp.MustCompile(`(?i)(^|[^a-z_])(role|session[-_]authorization|search[-_]path|default[-_]transaction[-_]read[-_]only)\s*=`)
 
 // check refuses what cannot be made safe.
 func (l Login) check(admin datastore.Endpoint) error {

@@ -25,7 +25,7 @@ func NewManager(prober *datastore.Prober) *Manager { return &Manager{prober: pro
 
 // Ensure makes the login, its workspace's owner and schema, or changes what of them is different, and returns the endpoint
 // for the login. It sets the password each time, so calling it with another one rotates it; sessions that are open stay.
-// A change of permission ends them.
+// A change of permission ends them, and makes the login anew.
 //
 // The admin endpoint's servers, database, TLS and options are those of the login. Whether the server's own rules let the
 // login in, a probe of the returned endpoint tells. The error is a *datastore.Error.
@@ -39,9 +39,16 @@ func (m *Manager) Ensure(ctx context.Context, admin datastore.Endpoint, login Lo
 	if err != nil {
 		return datastore.Endpoint{}, err
 	}
-	err = m.session(ctx, admin, login, func(ctx context.Context, w *work) error {
+	stale := false
+	err = m.session(ctx, admin, login, func(ctx context.Context, w *work) (err error) {
+		if stale, err = w.stale(ctx); err != nil || stale {
+			return err
+		}
 		return again(func() error { return w.ensure(ctx, secret) })
 	})
+	if err == nil && stale {
+		err = m.replace(ctx, admin, login, secret)
+	}
 	if err != nil {
 		return datastore.Endpoint{}, err
 	}
@@ -54,6 +61,21 @@ func (m *Manager) Ensure(ctx context.Context, admin datastore.Endpoint, login Lo
 func (m *Manager) Drop(ctx context.Context, admin datastore.Endpoint, login Login) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
+	return m.drop(ctx, admin, login)
+}
+
+// replace makes the login anew. A new role has nothing left of what the old one was granted, by whomever, which revoking
+// could not promise: from PostgreSQL 16 on, one user's grants are not another's to revoke.
+func (m *Manager) replace(ctx context.Context, admin datastore.Endpoint, login Login, secret string) error {
+	if err := m.drop(ctx, admin, login); err != nil {
+		return err
+	}
+	return m.session(ctx, admin, login, func(ctx context.Context, w *work) error {
+		return again(func() error { return w.ensure(ctx, secret) })
+	})
+}
+
+func (m *Manager) drop(ctx context.Context, admin datastore.Endpoint, login Login) error {
 	var elsewhere []string
 	err := m.session(ctx, admin, login, func(ctx context.Context, w *work) (err error) {
 		return again(func() error {

@@ -30,9 +30,10 @@ func (l Login) Owner() string {
 	return name(ownerPrefix, l.Workspace, l.Cluster, l.Namespace, l.Datastore, l.Workspace)
 }
 
-// Name is the name of the login role. A claim that was deleted and made again has another.
+// Name is the name of the login role. A claim that was deleted and made again has another, and so has one that names
+// another workspace or datastore than before: the login that it had must be dropped under the names of then.
 func (l Login) Name() string {
-	return name(loginPrefix, l.Claim, l.Cluster, l.Namespace, l.Datastore, l.Claim, string(l.UID))
+	return name(loginPrefix, l.Claim, l.Cluster, l.Namespace, l.Datastore, l.Workspace, l.Claim, string(l.UID))
 }
 
 // name needs no quotes in SQL, whatever the names are that it is made from. The identity is hashed as a list, in which no

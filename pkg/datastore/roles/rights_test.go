@@ -30,7 +30,8 @@ func TestRights(t *testing.T) {
 const tables = "create table items (id serial primary key, name text); insert into items (name) values ('one'); " +
 	"create view names as select name from items; create materialized view kept as select name from items; create sequence counter"
 
-func writesItsOwn(t *testing.T, p *place) {
+func writesItsOwn(p *place) {
+	t := p.t
 	shop := p.ensure(t, p.login("shop", "bank", readWrite))
 	run(t, shop, tables,
 		"insert into items (name) values ('two')", "update items set name = 'three' where id = 2", "delete from items where id = 2",
@@ -43,7 +44,8 @@ func writesItsOwn(t *testing.T, p *place) {
 	}
 }
 
-func writesNothingElse(t *testing.T, p *place) {
+func writesNothingElse(p *place) {
+	t := p.t
 	login := p.login("shop", "bank", readWrite)
 	shop := p.ensure(t, login)
 	run(t, p.root(t), "create table public.private (id int)", "create role somebody_"+login.Owner()[3:])
@@ -56,7 +58,8 @@ func writesNothingElse(t *testing.T, p *place) {
 		"alter role "+login.Name()+" connection limit -1", "alter role "+login.Name()+" superuser", "alter role "+login.Name()+" createrole")
 }
 
-func reads(t *testing.T, p *place) {
+func reads(p *place) {
+	t := p.t
 	shop := p.ensure(t, p.login("shop", "bank", readWrite))
 	run(t, shop, tables)
 	report := p.ensure(t, p.login("shop", "report", readOnly))
@@ -70,7 +73,8 @@ func reads(t *testing.T, p *place) {
 	}
 }
 
-func readsOnly(t *testing.T, p *place) {
+func readsOnly(p *place) {
+	t := p.t
 	login := p.login("shop", "bank", readWrite)
 	run(t, p.ensure(t, login), tables)
 	report := p.ensure(t, p.login("shop", "report", readOnly))
@@ -86,7 +90,8 @@ func readsOnly(t *testing.T, p *place) {
 	}
 }
 
-func readsTheFuture(t *testing.T, p *place) {
+func readsTheFuture(p *place) {
+	t := p.t
 	first, second := p.login("shop", "bank", readWrite), p.login("shop", "other", readWrite)
 	bank := p.ensure(t, first)
 	early := p.ensure(t, p.login("shop", "early", readOnly))
@@ -114,7 +119,8 @@ func readsTheFuture(t *testing.T, p *place) {
 	}
 }
 
-func isolates(t *testing.T, p *place) {
+func isolates(p *place) {
+	t := p.t
 	shop, cafe := p.login("shop", "shop-bank", readWrite), p.login("cafe", "cafe-bank", readWrite)
 	run(t, p.ensure(t, shop), tables)
 	report := p.ensure(t, p.login("cafe", "cafe-report", readOnly))
@@ -128,14 +134,16 @@ func isolates(t *testing.T, p *place) {
 	}
 }
 
-func isolatesDatastores(t *testing.T, p *place) {
+func isolatesDatastores(p *place) {
+	t := p.t
 	shop, archive := p.login("shop", "bank", readOnly), p.login("shop", "archive-bank", readWrite)
 	archive.Datastore = "archive"
 	p.ensure(t, shop)
 	refuses(t, p.ensure(t, archive), "create table "+shop.Owner()+".t (id int)", "set role "+shop.Owner())
 }
 
-func hasNoAttributes(t *testing.T, p *place) {
+func hasNoAttributes(p *place) {
+	t := p.t
 	limit := int32(2)
 	login := p.login("shop", "bank", readWrite)
 	login.ConnectionLimit = &limit
@@ -158,7 +166,8 @@ func hasNoAttributes(t *testing.T, p *place) {
 	connect(t, p.ensure(t, login))
 }
 
-func connects(t *testing.T, p *place) {
+func connects(p *place) {
+	t := p.t
 	run(t, p.root(t), "revoke connect on database "+quoted(p.database)+" from public")
 	login := p.login("shop", "bank", readWrite)
 	run(t, p.ensure(t, login), tables)

@@ -39,7 +39,7 @@ type session struct {
 func open(ctx context.Context, conn *pgconn.PgConn) (*session, error) {
 	s := &session{conn: conn}
 	err := s.transaction(ctx, func() error {
-		row, err := s.row(ctx, "ask for the version", "select current_setting('server_version_num'), current_setting('is_superuser')")
+		row, _, err := s.row(ctx, "ask for the version", "select current_setting('server_version_num'), current_setting('is_superuser')")
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *session) transaction(ctx context.Context, do func() error) error {
 		return s.exec(ctx, "commit", "commit")
 	}
 	if !s.conn.IsClosed() {
-		_, _ = s.conn.Exec(ctx, "rollback").ReadAll()
+		_ = s.conn.Exec(ctx, "rollback").Close()
 	}
 	return err
 }
@@ -87,36 +87,50 @@ func again(do func() error) error {
 
 // exec runs statements. What they are for completes "the endpoint's user may not …", and must be a constant.
 func (s *session) exec(ctx context.Context, purpose, sql string) error {
-	_, err := s.conn.Exec(ctx, sql).ReadAll()
-	return failure(purpose, err)
+	return failure(purpose, s.conn.Exec(ctx, sql).Close())
 }
 
-// rows asks a question. NULL is empty.
-func (s *session) rows(ctx context.Context, purpose, sql string, arguments ...string) ([][]string, error) {
+const (
+	// columns is how many of a row may be looked at, whatever the server sends.
+	columns = 4
+	// maxRows is more tables than a workspace has. A server that is none may send rows without end.
+	maxRows = 100_000
+)
+
+var errRows = errors.New("the server does not stop to send rows")
+
+// rows asks a question. NULL is empty, and so is what the server leaves out.
+func (s *session) rows(ctx context.Context, purpose, sql string, arguments ...string) ([][columns]string, error) {
 	values := make([][]byte, len(arguments))
 	for i, argument := range arguments {
 		values[i] = []byte(argument)
 	}
-	result := s.conn.ExecParams(ctx, sql, values, nil, nil, nil).Read()
-	if result.Err != nil {
-		return nil, failure(purpose, result.Err)
-	}
-	rows := make([][]string, len(result.Rows))
-	for i, row := range result.Rows {
-		for _, value := range row {
-			rows[i] = append(rows[i], string(value))
+	var rows [][columns]string
+	reader := s.conn.ExecParams(ctx, sql, values, nil, nil, nil)
+	for reader.NextRow() {
+		if len(rows) == maxRows {
+			_ = s.conn.Close(ctx)
+			return nil, failure(purpose, errRows)
 		}
+		var row [columns]string
+		for i, value := range reader.Values() {
+			if i < columns {
+				row[i] = string(value)
+			}
+		}
+		rows = append(rows, row)
 	}
-	return rows, nil
+	_, err := reader.Close()
+	return rows, failure(purpose, err)
 }
 
-// row is the first one; nil if there is none.
-func (s *session) row(ctx context.Context, purpose, sql string, arguments ...string) ([]string, error) {
+// row is the first one, and whether there is one.
+func (s *session) row(ctx context.Context, purpose, sql string, arguments ...string) (row [columns]string, found bool, err error) {
 	rows, err := s.rows(ctx, purpose, sql, arguments...)
 	if err != nil || len(rows) == 0 {
-		return nil, err
+		return row, false, err
 	}
-	return rows[0], nil
+	return rows[0], true, nil
 }
 
 // names is the first column.

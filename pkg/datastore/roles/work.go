@@ -27,12 +27,12 @@ type role struct {
 }
 
 func (w *work) role(ctx context.Context) (role, error) {
-	row, err := w.row(ctx, "look up the login", `
+	row, found, err := w.row(ctx, "look up the login", `
 select r.rolcanlogin, r.rolsuper or r.rolcreaterole or r.rolcreatedb or r.rolreplication or r.rolbypassrls,
   exists (select from pg_auth_members m join pg_roles o on o.oid = m.roleid where o.rolname = $2 and m.member = r.oid),
   exists (select from pg_namespace n, aclexplode(n.nspacl) a where n.nspname = $2 and a.grantee = r.oid and a.privilege_type = 'USAGE')
 from pg_roles r where r.rolname = $1`, w.login, w.owner)
-	if err != nil || row == nil {
+	if err != nil || !found {
 		return role{}, err
 	}
 	return role{exists: true, canLogin: row[0] == "t", elevated: row[1] == "t", writes: row[2] == "t", reads: row[3] == "t"}, nil
@@ -56,7 +56,7 @@ func (w *work) become(ctx context.Context, name string) error {
 		check += " and pg_has_role(current_user, $1::name, 'SET')"
 		options = " with inherit true, set true"
 	}
-	row, err := w.row(ctx, "look up its memberships", check, name)
+	row, _, err := w.row(ctx, "look up its memberships", check, name)
 	if err != nil || row[0] == "t" {
 		return err
 	}
@@ -67,12 +67,12 @@ func (w *work) become(ctx context.Context, name string) error {
 // the transaction ends. A comment takes a lock that only those get who may manage the role. An advisory lock would be
 // everybody's: a tenant could hold it forever.
 func (w *work) lockOwner(ctx context.Context) error {
-	row, err := w.row(ctx, "look up the owner", `
+	row, found, err := w.row(ctx, "look up the owner", `
 select rolcanlogin or rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls from pg_roles where rolname = $1`, w.owner)
 	switch {
 	case err != nil:
 		return err
-	case row == nil:
+	case !found:
 		if err := w.exec(ctx, "create a role", "create role "+identifier(w.owner)+" nologin"); err != nil {
 			return err
 		}
@@ -115,9 +115,9 @@ where s.refclassid = 'pg_authid'::regclass and s.refobjid = (select oid from pg_
 // endSessions tells all to end, and then waits for each.
 func (w *work) endSessions(ctx context.Context) error {
 	for _, milliseconds := range []string{"0", "1000", "1000", "1000"} {
-		var row []string
+		var row [columns]string
 		err := w.transaction(ctx, func() (err error) {
-			row, err = w.row(ctx, "end the login's sessions", `
+			row, _, err = w.row(ctx, "end the login's sessions", `
 select count(pg_terminate_backend(pid, $2)) from pg_stat_activity
 where usesysid = (select oid from pg_roles where rolname = $1) and pid <> pg_backend_pid()`, w.login, milliseconds)
 			return err
