@@ -104,6 +104,8 @@ type Write struct {
 	ResourceVersion string
 	// Adopt says that fields are to be taken over from an operator that wrote by updates.
 	Adopt bool
+	// KeepReplicas says that a Deployment which the cache does not show as it is keeps its replicas, if it has any: an autoscaler chose them.
+	KeepReplicas bool
 }
 
 // Reference names one child to delete, by UID so that a successor of the same name is spared.

@@ -8,63 +8,73 @@ import (
 	"maps"
 	"slices"
 	"testing"
-
-	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
+
+// drifts are what somebody changes in our fields, by kind.
+var drifts = map[string]map[string]string{
+	"Deployment": {
+		"image":    `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example.com/other:1"}]`,
+		"env":      `[{"op":"remove","path":"/spec/template/spec/containers/0/env/0"}]`,
+		"strategy": `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`,
+	},
+	"Secret":                  {},
+	"ConfigMap":               {"value": `{"data":{"region":"elsewhere"}}`, "key": `{"data":{"region":null}}`},
+	"Service":                 {"selector": `{"spec":{"selector":{"formspec.dev/workspace":"another"}}}`},
+	"HorizontalPodAutoscaler": {"bound": `{"spec":{"minReplicas":1}}`},
+	"PodDisruptionBudget":     {"maximum": `{"spec":{"maxUnavailable":"100%"}}`},
+}
 
 // What somebody changes in our fields is put back, with one write.
 func TestDriftIsHealed(t *testing.T) {
 	t.Parallel()
-	fixed := func(class *v1alpha1.ClusterClass) { class.Spec.Scaling.MinReplicas = 2 }
-	type drift struct {
-		class func(*v1alpha1.ClusterClass)
-		kind  string
-		patch string
-	}
-	rows := map[string]drift{
-		"image":           {full, "Deployment", `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example.com/other:1"}]`},
-		"env":             {full, "Deployment", `[{"op":"remove","path":"/spec/template/spec/containers/0/env/0"}]`},
-		"replicas":        {fixed, "Deployment", `{"spec":{"replicas":5}}`},
-		"strategy":        {full, "Deployment", `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`},
-		"configuration":   {full, "ConfigMap", `{"data":{"region":"elsewhere"}}`},
-		"selector":        {full, "Service", `{"spec":{"selector":{"formspec.dev/workspace":"another"}}}`},
-		"scale bound":     {full, "HorizontalPodAutoscaler", `{"spec":{"minReplicas":1}}`},
-		"eviction policy": {full, "PodDisruptionBudget", `{"spec":{"maxUnavailable":"100%"}}`},
-	}
-	for _, k := range childKinds {
-		rows["label of "+k.kind] = drift{full, k.kind, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`}
-		rows["value of a label of "+k.kind] = drift{full, k.kind, `{"metadata":{"labels":{"formspec.dev/workspace":"another"}}}`}
-		if k.kind != "Secret" {
-			rows["owner of "+k.kind] = drift{full, k.kind, `{"metadata":{"ownerReferences":null}}`}
+	for kind, specific := range drifts {
+		patches := map[string]string{
+			"a label is removed":   `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`,
+			"all labels are gone":  `{"metadata":{"labels":null}}`,
+			"a label is different": `{"metadata":{"labels":{"formspec.dev/workspace":"another"}}}`,
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		row := rows[name]
-		t.Run(name, func(t *testing.T) {
+		if kind != "Secret" {
+			patches["the owner is removed"] = `{"metadata":{"ownerReferences":null}}`
+		}
+		maps.Copy(patches, specific)
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s, k := given(t), kindOf(row.kind)
-			shop := s.workspace("shop", s.class(row.class)).ready()
-			before := shop.child(k)
-
-			// when
-			start := s.now()
-			shop.patchChild(k, row.patch)
-
-			// then
-			s.eventually("the drift is healed", func() error {
-				if len(s.sent(start, about(k.resource.Resource), wrote)) == 0 {
-					return fmt.Errorf("the %s has not been written", k.kind)
-				}
-				return shop.asRendered()
-			})
-			shop.ready()
-			if after := shop.child(k); after.GetUID() != before.GetUID() {
-				t.Errorf("the %s was replaced", k.kind)
-			}
-			if writes := s.sent(start, about(k.resource.Resource), wrote); len(writes) != 1 {
-				t.Errorf("%d writes, want 1:%s", len(writes), list(writes))
+			s := given(t)
+			shop := s.workspace("shop", s.class(full)).ready()
+			for _, name := range slices.Sorted(maps.Keys(patches)) {
+				shop.heals(name, kindOf(kind), patches[name])
 			}
 		})
+	}
+	t.Run("replicas", func(t *testing.T) {
+		t.Parallel()
+		s := given(t)
+		shop := s.workspace("shop", s.class()).ready()
+		shop.heals("replicas", kindOf("Deployment"), `{"spec":{"replicas":5}}`)
+	})
+}
+
+func (w *tenant) heals(drift string, k childKind, patch string) {
+	w.Helper()
+	before := w.child(k)
+
+	// when
+	start := w.now()
+	w.patchChild(k, patch)
+
+	// then
+	w.eventually(drift+": the "+k.kind+" is healed", func() error {
+		if len(w.sent(start, about(k.resource.Resource), wrote)) == 0 {
+			return fmt.Errorf("the %s has not been written", k.kind)
+		}
+		return w.asRendered()
+	})
+	w.ready()
+	if after := w.child(k); after.GetUID() != before.GetUID() {
+		w.Errorf("%s: the %s was replaced", drift, k.kind)
+	}
+	if writes := w.sent(start, about(k.resource.Resource), wrote); len(writes) != 1 {
+		w.Errorf("%s: %d writes, want 1:%s", drift, len(writes), list(writes))
 	}
 }
 
@@ -150,32 +160,28 @@ func TestForeignFieldsAreLeftAlone(t *testing.T) {
 // A child that somebody deletes is made again, with one write, and nothing else is touched.
 func TestDeletedChildrenAreMadeAgain(t *testing.T) {
 	t.Parallel()
+	s := given(t)
+	shop := s.workspace("shop", s.class(full)).ready()
 	for _, k := range childKinds {
-		t.Run(k.kind, func(t *testing.T) {
-			t.Parallel()
-			s := given(t)
-			shop := s.workspace("shop", s.class(full)).ready()
+		// when
+		start := s.now()
+		uid := shop.deleteChild(k)
 
-			// when
-			start := s.now()
-			uid := shop.deleteChild(k)
-
-			// then
-			s.eventually("the "+k.kind+" is back", func() error {
-				if child := shop.child(k); child == nil || child.GetUID() == uid {
-					return fmt.Errorf("there is no new %s", k.kind)
-				}
-				return nil
-			})
-			shop.rolledOut()
-			shop.ready()
-			if err := shop.asRendered(); err != nil {
-				t.Error(err)
+		// then
+		s.eventually("the "+k.kind+" is back", func() error {
+			if child := shop.child(k); child == nil || child.GetUID() == uid {
+				return fmt.Errorf("there is no new %s", k.kind)
 			}
-			writes := s.sent(start, request.write, func(r request) bool { return r.resource() != "workspaces/status" && r.resource() != "events" })
-			if len(writes) != 1 {
-				t.Errorf("%d writes to children, want 1:%s", len(writes), list(writes))
-			}
+			return nil
 		})
+		shop.rolledOut()
+		shop.ready()
+		if err := shop.asRendered(); err != nil {
+			t.Error(err)
+		}
+		children := func(r request) bool { return r.resource() != "workspaces/status" && r.resource() != "events" }
+		if writes := s.sent(start, request.write, children); len(writes) != 1 {
+			t.Errorf("%s: %d writes to children, want 1:%s", k.kind, len(writes), list(writes))
+		}
 	}
 }

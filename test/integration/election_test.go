@@ -4,7 +4,6 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"syscall"
@@ -170,42 +169,4 @@ func (s *scenario) silentSince(acquired time.Time, start mark, p *process) {
 	if len(late) > 0 {
 		s.Errorf("%s wrote after another had taken the lease at %s:%s", p.name, acquired.Format("15:04:05.000"), list(late))
 	}
-}
-
-// The API server is gone for a while and comes back: the operator rides it out. Not parallel: all tests need the API server.
-func TestOutage(t *testing.T) {
-	s := given(t)
-	class := s.class()
-	shop := s.workspace("shop", class).ready()
-	pods := shop.podUIDs()
-	s.operator.troubled = true // it logs errors meanwhile
-
-	// when
-	_, err := s.cluster.devcluster(t.Context(), "stop", "kube-apiserver")
-	s.must("stop the API server", err)
-	s.Cleanup(func() {
-		_, err := s.cluster.devcluster(context.Background(), "start", "kube-apiserver")
-		s.must("start the API server", err)
-	})
-	s.lasts(20*time.Second, "the operator runs on", func() error {
-		if !s.operator.running() {
-			return fmt.Errorf("it ended: %s\n%s", s.operator.cmd.ProcessState, s.operator.tail(20))
-		}
-		return nil
-	})
-	_, err = s.cluster.devcluster(t.Context(), "start", "kube-apiserver")
-	s.must("start the API server", err)
-
-	// then
-	late := s.workspace("late", class)
-	shop.patch(`{"spec":{"owner":"somebody"}}`)
-	s.within(time.Minute, "Workspace late is Ready", func() error { return readyNow(late.get()) })
-	shop.ready()
-	if !s.operator.running() {
-		t.Errorf("the operator ended: %s\n%s", s.operator.cmd.ProcessState, s.operator.tail(20))
-	}
-	if after := shop.podUIDs(); !after.Equal(pods) {
-		t.Errorf("the pods were replaced: %v before, %v after", pods, after)
-	}
-	s.restart(syscall.SIGTERM) // the next one has no reason to log errors
 }

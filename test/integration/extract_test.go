@@ -25,8 +25,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// render runs the command "render" on YAML documents or JSON.
+// render runs the command "render" on YAML documents or JSON. What it has printed for the same input is remembered.
 func (env *environment) render(input string) (string, error) {
+	if out, ok := env.renders.Load(input); ok {
+		return out.(string), nil
+	}
+	out, err := env.runRender(input)
+	if err == nil {
+		env.renders.Store(input, out)
+	}
+	return out, err
+}
+
+func (env *environment) runRender(input string) (string, error) {
 	cmd := exec.Command(env.path("formspec-operator"), "render", "-f", "-")
 	cmd.Stdin = strings.NewReader(input)
 	return output(cmd)

@@ -197,7 +197,7 @@ func (c *crowd) auditNever(since mark, limit int) error {
 		mine.Insert(s.namespace)
 	}
 	var found []request
-	err := c.audit.scan(since.before, -1, func(_ int64, r request) {
+	err := c.audit.scan(since.before, -1, `"deployments"`, func(_ int64, r request) {
 		created := r.Response.Code == 201 && (r.Verb == "patch" || r.Verb == "create")
 		deleted := r.Response.Code == 200 && r.Verb == "delete"
 		if r.resource() == "deployments" && mine.Has(r.Object.Namespace) && (created || deleted) {

@@ -5,8 +5,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,7 +20,7 @@ import (
 func TestAtRest(t *testing.T) {
 	s := given(t)
 	count, window := 50, 20*time.Second
-	if os.Getenv("FORMSPEC_LONG") != "" {
+	if long() {
 		count, window = 200, time.Minute
 	}
 	plain, scaled := s.class(), s.class(full)
@@ -122,7 +120,7 @@ func (s *scenario) versions() map[string]string {
 	deployments, err := s.kube.AppsV1().Deployments(s.namespace).List(s.Context(), metav1.ListOptions{})
 	s.must("list the Deployments", err)
 	for _, d := range deployments.Items {
-		versions["Deployment "+d.Name] = strconv.FormatInt(d.Generation, 10)
+		versions["Deployment "+d.Name] = fmt.Sprint(d.Generation)
 	}
 	return versions
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,6 +36,9 @@ type scenario struct {
 	namespace string
 	bursts    int // see burst
 }
+
+// long says that more objects and longer windows are asked for.
+func long() bool { return os.Getenv("FORMSPEC_LONG") != "" }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
@@ -209,4 +214,12 @@ func full(class *v1alpha1.ClusterClass) {
 func (s *scenario) patchClass(class *v1alpha1.ClusterClass, patch string) {
 	s.Helper()
 	s.kubectl("patch", "clusterclass", class.Name, "--type=merge", "-p", patch)
+}
+
+// write makes a file for the test and returns its path.
+func (s *scenario) write(name, content string) string {
+	s.Helper()
+	path := filepath.Join(s.TempDir(), name)
+	s.must("write a file", os.WriteFile(path, []byte(content), 0o600))
+	return path
 }

@@ -44,7 +44,7 @@ func TestTakeOver(t *testing.T) {
 			old.installs()
 			shop.rolledOut()
 			before := shop.deployment()
-			uids := shop.childUIDs()
+			uids, stop := shop.childUIDs(), shop.watched()
 
 			// when
 			s.shortLivedClass(s.namespace, full)
@@ -53,7 +53,10 @@ func TestTakeOver(t *testing.T) {
 			shop.ready()
 			s.eventually("nothing is left of what the other one set", old.isTakenOver)
 			shop.rolledOut()
-			if err := shop.asRendered(); err != nil {
+			if err := shop.sameButReplicas(); err != nil {
+				t.Error(err)
+			}
+			if err := stop().atLeast(3); err != nil {
 				t.Error(err)
 			}
 			if now := shop.childUIDs(); !maps.Equal(now, uids) {
@@ -138,7 +141,7 @@ func (p *predecessor) installs() {
 
 	pod := map[string]string{v1alpha1.LabelWorkspace: names.Label(p.name), "old": "label"}
 	deployment, err := p.kube.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{ObjectMeta: p.meta(name), Spec: appsv1.DeploymentSpec{
-		Replicas: ptr.To[int32](2),
+		Replicas: ptr.To[int32](3),
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelWorkspace: names.Label(p.name)}},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod, Annotations: map[string]string{"old": "annotation"}}, Spec: corev1.PodSpec{
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
@@ -268,5 +271,33 @@ func TestAStrangersFieldsAreNotTakenOver(t *testing.T) {
 	s.must("get the ConfigMap", err)
 	if now.ResourceVersion != stranger.ResourceVersion {
 		t.Error("the stranger's ConfigMap was written")
+	}
+}
+
+// Somebody takes our label off what an autoscaler has scaled up, and our caches lose sight of it.
+func TestAScaledDeploymentThatLosesItsLabel(t *testing.T) {
+	t.Parallel()
+	s := given(t)
+	shop := s.workspace("shop", s.class(full)).ready()
+	s.kubectl("scale", "deployment/"+names.Deployment(shop.name), "--replicas=5")
+	shop.rolledOut()
+	before, stop := shop.deployment(), shop.watched()
+
+	// when
+	s.kubectl("label", "deployment", names.Deployment(shop.name), v1alpha1.LabelManagedBy+"-")
+
+	// then
+	s.eventually("the label is back", func() error {
+		if labels := shop.deployment().Labels; labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy {
+			return fmt.Errorf("the labels are %v", labels)
+		}
+		return nil
+	})
+	shop.ready()
+	if err := stop().atLeast(5); err != nil {
+		t.Error(err)
+	}
+	if now := shop.deployment(); now.UID != before.UID || len(shop.replicaSets()) != 1 {
+		t.Error("the Deployment is another, or was rolled out")
 	}
 }

@@ -11,12 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
@@ -190,13 +193,48 @@ func asAdmitted(data map[string]string) *corev1.ConfigMap {
 	}
 	object := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: existing("ours"), Data: data}
 	object.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: "formspec-test", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: fieldsOf(text),
+		Manager: "formspec-test", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: text},
 	}}
 	return object
 }
 
-func fieldsOf(text []byte) *metav1.FieldsV1 {
-	fields := &metav1.FieldsV1{}
-	fields.SetRawBytes(text)
-	return fields
+// The cache may not show a Deployment as it is: it has lost our label, or fields of it are another operator's. What an autoscaler made of it
+// is known only once it is read.
+func TestReplicasAreKeptInATakeOver(t *testing.T) {
+	for name, row := range map[string]struct {
+		live  *int32
+		asks  *int32
+		write reconcile.Write
+		want  *int32 // that are sent in the end
+	}{
+		"a taken name, scaled up":             {new(int32(5)), new(int32(2)), reconcile.Write{Create: true, KeepReplicas: true}, new(int32(5))},
+		"a taken name, asleep":                {new(int32(0)), new(int32(2)), reconcile.Write{Create: true, KeepReplicas: true}, new(int32(2))},
+		"a taken name, not autoscaled":        {new(int32(5)), new(int32(2)), reconcile.Write{Create: true}, new(int32(2))},
+		"another operator's, scaled up":       {new(int32(5)), nil, reconcile.Write{UID: "ours", Adopt: true, KeepReplicas: true}, new(int32(5))},
+		"another operator's, without a count": {nil, new(int32(2)), reconcile.Write{UID: "ours", Adopt: true, KeepReplicas: true}, new(int32(2))},
+		"as the cache has it":                 {new(int32(5)), new(int32(2)), reconcile.Write{UID: "ours", KeepReplicas: true}, new(int32(2))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := server(&appsv1.Deployment{ObjectMeta: existing("ours"), Spec: appsv1.DeploymentSpec{Replicas: row.live}})
+			config := appsv1ac.Deployment("shop", "bank").WithSpec(appsv1ac.DeploymentSpec().WithRevisionHistoryLimit(3))
+			config.Spec.Replicas = row.asks
+			row.write.Config = config
+			writer := apply.Writer{Client: client, Manager: "formspec-test"}
+			result, err := writer.Apply(t.Context(), row.write, ours)
+			if err != nil || result.Rewritten != nil {
+				t.Fatalf("error %v, rewritten %v", err, result.Rewritten)
+			}
+			patch := client.Actions()[len(client.Actions())-1].(clienttesting.PatchAction)
+			var sent appsv1.Deployment
+			if err := json.Unmarshal(patch.GetPatch(), &sent); err != nil {
+				t.Fatal(err)
+			}
+			if got := ptr.Deref(sent.Spec.Replicas, -1); got != *row.want || *sent.Spec.RevisionHistoryLimit != 3 {
+				t.Errorf("%d replicas were sent, want %d", got, *row.want)
+			}
+			if got := config.Spec.Replicas; !ptr.Equal(got, row.asks) {
+				t.Errorf("the plan was changed to %v replicas", got)
+			}
+		})
+	}
 }

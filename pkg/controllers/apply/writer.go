@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,9 +129,14 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 	}
 	adopting := write.Adopt || (write.Create && nameTaken(err))
 	if adopting {
-		if write, err = adopt(ctx, w.Manager, api, kind, ns, name, owns); err != nil {
+		var live T
+		if live, err = adopt(ctx, w.Manager, api, kind, ns, name, owns); err != nil {
 			return Result{}, err
 		}
+		if write.KeepReplicas {
+			config = withReplicas(config, live)
+		}
+		write = reconcile.Write{UID: live.GetUID(), ResourceVersion: live.GetResourceVersion()}
 		written, err = api.Apply(ctx, conditional(config.WithResourceVersion(""), write), options)
 	}
 	if err != nil {
@@ -180,26 +186,39 @@ func conditional[C reconcile.TypedConfig[C]](config C, write reconcile.Write) C 
 
 // adopt reads an object of ours whose name is taken: the cache has not seen it, somebody took our label off, or another operator wrote it
 // by updates. What that one owns is taken over first, for an apply prunes nothing that it does not own.
-func adopt[T object, C any](ctx context.Context, manager string, api client[T, C], kind, ns, name string, owns func(metav1.Object) bool) (reconcile.Write, error) {
-	live, err := api.Get(ctx, name, metav1.GetOptions{})
+func adopt[T object, C any](ctx context.Context, manager string, api client[T, C], kind, ns, name string, owns func(metav1.Object) bool) (live T, err error) {
+	live, err = api.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		lost := apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New("it went in between"))
-		return reconcile.Write{}, fmt.Errorf("get %s %s/%s: %w: %w", kind, ns, name, lost, err)
+		return live, fmt.Errorf("get %s %s/%s: %w: %w", kind, ns, name, lost, err)
 	}
 	if err != nil {
-		return reconcile.Write{}, fmt.Errorf("get %s %s/%s: %w", kind, ns, name, err)
+		return live, fmt.Errorf("get %s %s/%s: %w", kind, ns, name, err)
 	}
 	if !owns(live) {
-		return reconcile.Write{}, &NameTakenError{Kind: kind, Namespace: ns, Name: name}
+		return live, &NameTakenError{Kind: kind, Namespace: ns, Name: name}
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(v1alpha1.LegacyManager), manager)
 	if err != nil {
-		return reconcile.Write{}, fmt.Errorf("take over the fields of %s %s/%s: %w", kind, ns, name, err)
+		return live, fmt.Errorf("take over the fields of %s %s/%s: %w", kind, ns, name, err)
 	}
 	if patch != nil {
 		if live, err = api.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager}); err != nil {
-			return reconcile.Write{}, fmt.Errorf("take over the fields of %s %s/%s: %w", kind, ns, name, err)
+			return live, fmt.Errorf("take over the fields of %s %s/%s: %w", kind, ns, name, err)
 		}
 	}
-	return reconcile.Write{UID: live.GetUID(), ResourceVersion: live.GetResourceVersion()}, nil
+	return live, nil
+}
+
+// withReplicas returns a Deployment's configuration with the live replica count. At zero, as for a missing object, the configuration decides.
+func withReplicas[T object, C any](config C, live T) C {
+	wanted, isDeployment := any(config).(*appsv1ac.DeploymentApplyConfiguration)
+	found, exists := any(live).(*appsv1.Deployment)
+	if !isDeployment || !exists || ptr.Deref(found.Spec.Replicas, 0) == 0 {
+		return config
+	}
+	with, spec := *wanted, *wanted.Spec
+	spec.Replicas = found.Spec.Replicas
+	with.Spec = &spec
+	return any(&with).(C) //nolint:forcetypeassert // it is of the type that it was
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,6 +29,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	formspecfake "github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/fake"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
+	formspecv1alpha1 "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
 )
 
 // start is when every test begins.
@@ -67,7 +67,7 @@ func given(t *testing.T, class *v1alpha1.ClusterClass, workspaces ...string) *fi
 	}
 	for range max(1, len(workspaces)) {
 		scope := formspecinformers.NewSharedInformerFactory(f.client, 0).Formspec().V1alpha1().Workspaces()
-		config.Workspaces = append(config.Workspaces, scope)
+		config.Workspaces = append(config.Workspaces, formspecv1alpha1.TypedWorkspaceInformer(scope))
 		f.scopes = append(f.scopes, scope.Informer().GetIndexer())
 	}
 	c, err := New(t.Context(), config)
@@ -115,15 +115,17 @@ func workspace(name string) *v1alpha1.Workspace {
 // answer writes the request down and answers as the API server would.
 func (f *fixture) answer(action clienttesting.Action) (bool, runtime.Object, error) {
 	class := f.cached.DeepCopy()
-	class.ResourceVersion = strconv.Itoa(100 + len(f.sent))
+	class.ResourceVersion = fmt.Sprint(100 + len(f.sent))
 	switch a := action.(type) {
 	case clienttesting.PatchActionImpl:
 		var sent metav1.PartialObjectMetadata
 		f.must(json.Unmarshal(a.Patch, &sent))
-		if a.PatchType != types.ApplyPatchType || a.PatchOptions.FieldManager != Name || sent.UID != "uid" || len(sent.Labels)+len(sent.Annotations) > 0 {
+		adds := a.PatchType == types.ApplyPatchType && sent.UID == "uid" && len(sent.Finalizers) == 1
+		removes := a.PatchType == types.MergePatchType && sent.ResourceVersion == f.cached.ResourceVersion && len(sent.Finalizers) == 0
+		if a.PatchOptions.FieldManager != Name || (!adds && !removes) || len(sent.Labels)+len(sent.Annotations) > 0 {
 			f.Errorf("the write of the finalizer is %s by %q: %s", a.PatchType, a.PatchOptions.FieldManager, a.Patch)
 		}
-		f.sent = append(f.sent, fmt.Sprintf("apply finalizers %q", sent.Finalizers))
+		f.sent = append(f.sent, fmt.Sprintf("patch finalizers %q", sent.Finalizers))
 		class.Finalizers = sent.Finalizers
 		if !f.vanish && class.DeletionTimestamp != nil && len(class.Finalizers) == 0 {
 			class.Finalizers = []string{"example.com/other"}
@@ -177,7 +179,7 @@ func (f *fixture) woken() []string {
 }
 
 func TestSync(t *testing.T) {
-	const add, remove = `apply finalizers ["formspec.dev/in-use"]`, `apply finalizers []`
+	const add, remove = `patch finalizers ["formspec.dev/in-use"]`, `patch finalizers []`
 	for name, row := range map[string]struct {
 		class      *v1alpha1.ClusterClass
 		workspaces []string
@@ -257,7 +259,7 @@ func (s store) LastStoreSyncResourceVersion() string { return string(s) }
 func TestASyncWaitsUntilTheCacheHasSeenTheLastOne(t *testing.T) {
 	f := given(t, std(), "a/a")
 	f.store = store("99")
-	f.syncs(`apply finalizers ["formspec.dev/in-use"]`, "update status at 100")
+	f.syncs(`patch finalizers ["formspec.dev/in-use"]`, "update status at 100")
 	f.sent = nil
 	if _, err := f.sync(t.Context(), key); !errors.Is(err, worker.ErrStale) || len(f.sent) > 0 {
 		t.Errorf("error %v and requests %q, want a stale cache and none", err, f.sent)
@@ -275,10 +277,10 @@ func TestFailures(t *testing.T) {
 		want       error
 		sent       int
 	}{
-		"the finalizer cannot be added":              {std(), []string{"a/a"}, map[string]error{"apply": broken}, broken, 1},
-		"the finalizer cannot be removed":            {std(held), nil, map[string]error{"apply": broken}, broken, 1},
-		"the class went before its finalizer":        {std(held, deleted), nil, map[string]error{"apply": notFound}, nil, 1},
-		"another class of that name came":            {std(held, deleted), nil, map[string]error{"apply": conflict}, nil, 1},
+		"the finalizer cannot be added":              {std(), []string{"a/a"}, map[string]error{"patch": broken}, broken, 1},
+		"the finalizer cannot be removed":            {std(held), nil, map[string]error{"patch": broken}, broken, 1},
+		"the class went before its finalizer":        {std(held, deleted), nil, map[string]error{"patch": notFound}, nil, 1},
+		"another class of that name came":            {std(held, deleted), nil, map[string]error{"patch": conflict}, conflict, 1},
 		"the status cannot be written":               {std(), nil, map[string]error{"update": broken}, broken, 1},
 		"the status was written by somebody else":    {std(), nil, map[string]error{"update": conflict}, conflict, 1},
 		"the class went before its status":           {std(), nil, map[string]error{"update": notFound}, nil, 1},

@@ -136,7 +136,7 @@ func TestOutcomes(t *testing.T) {
 				}
 				stop := start(t, w, 1)
 				w.Queue.Add(shop)
-				pass(24 * time.Hour)
+				pass(2 * time.Hour)
 				if left := w.Queue.NumRequeues(shop); left != 0 {
 					t.Errorf("%d failures are remembered after the key was settled, want none", left)
 				}

@@ -123,12 +123,12 @@ func TestTheFinalizerStaysUntilTheCredentialsAreFrozen(t *testing.T) {
 		f.settle()
 		f.remove()
 		fault := apierrors.NewInternalError(errors.New("etcd"))
-		f.fail["apply Secret"] = fault
+		f.fail("apply Secret", fault)
 		if _, err := f.syncOnce(); !errors.Is(err, fault) {
 			f.t.Errorf("error %v, want %v", err, fault)
 		}
 		f.expectRequests("apply Secret")
-		delete(f.fail, "apply Secret")
+		f.fail("apply Secret", nil)
 		if _, err := f.syncOnce(); err != nil {
 			f.t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestAFinalizerThatCannotBeRemoved(t *testing.T) {
 			run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 				f.settle()
 				f.remove()
-				f.fail["patch Workspace"] = row.err
+				f.fail("patch Workspace", row.err)
 				if _, err := f.syncOnce(); (err != nil) != row.want || (row.want && !errors.Is(err, row.err)) {
 					f.t.Errorf("error %v, want %v: %v", err, row.err, row.want)
 				}
@@ -222,10 +222,7 @@ func TestAWorkspaceThatComesBackAdoptsItsCredentials(t *testing.T) {
 				f.t.Fatal(gone.kind, err)
 			}
 		}
-		again := aWorkspace(func(ws *v1alpha1.Workspace) { ws.UID, ws.ResourceVersion = "uid-of-the-next-shop", f.next() })
-		if err := f.server.formspec.Tracker().Add(again); err != nil {
-			f.t.Fatal(err)
-		}
+		f.add(aWorkspace(func(ws *v1alpha1.Workspace) { ws.UID = "uid-of-the-next-shop" }))
 		synctest.Wait()
 		if _, err := f.syncOnce(); err != nil {
 			f.t.Fatal(err)

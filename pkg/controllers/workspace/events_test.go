@@ -34,10 +34,10 @@ func (f *fixture) wakes(do func()) map[string]urgency {
 	for _, key := range f.woken() {
 		all[key] = soon
 	}
-	<-time.After(time.Hour)
+	<-time.After(time.Minute)
 	synctest.Wait()
 	if late := f.woken(); len(late) > 0 {
-		f.t.Errorf("%q are woken an hour later", late)
+		f.t.Errorf("%q are woken a minute later", late)
 	}
 	return all
 }
@@ -264,7 +264,7 @@ func TestChangesThatComeInAGroupAreLookedAtOnce(t *testing.T) {
 		if got := f.woken(); !slices.Equal(got, []string{"bank/shop"}) {
 			f.t.Errorf("woken %q, want the key once", got)
 		}
-		<-time.After(time.Hour)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if got := f.woken(); len(got) > 0 {
 			f.t.Errorf("woken %q again", got)

@@ -46,7 +46,7 @@ func TestARefusedWriteShowsInTheStatus(t *testing.T) {
 		for _, request := range children {
 			t.Run(name+" at "+request, func(t *testing.T) {
 				run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
-					f.fail[request] = row.err
+					f.fail(request, row.err)
 					after, err := f.syncOnce()
 					if !errors.Is(err, row.err) || after != 30*time.Second {
 						f.t.Errorf("look again after %s, error %v; want 30s and %v", after, err, row.err)
@@ -61,7 +61,7 @@ func TestARefusedWriteShowsInTheStatus(t *testing.T) {
 					}
 					f.expectEvents()
 
-					delete(f.fail, request)
+					f.fail(request, nil)
 					f.settle()
 					f.expectReady(metav1.ConditionUnknown, v1alpha1.ReasonRolloutInProgress)
 				})
@@ -82,7 +82,7 @@ func TestAFaultThatPassesSaysNothingAboutTheWorkspace(t *testing.T) {
 		for _, request := range children {
 			t.Run(name+" at "+request, func(t *testing.T) {
 				run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
-					f.fail[request] = fault
+					f.fail(request, fault)
 					if _, err := f.syncOnce(); !errors.Is(err, fault) {
 						f.t.Errorf("error %v, want %v", err, fault)
 					}
@@ -107,7 +107,7 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 			run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 				f.settle()
 				f.rolledOut(2)
-				f.fail["status Workspace"] = row.err
+				f.fail("status Workspace", row.err)
 				if _, err := f.syncOnce(); (err != nil) != row.want || (row.want && !errors.Is(err, row.err)) {
 					f.t.Errorf("error %v, want %v: %v", err, row.err, row.want)
 				}
@@ -123,7 +123,7 @@ func TestADeletionThatFails(t *testing.T) {
 		f.settle()
 		change(f, workspacesResource, "shop", true, func(ws *v1alpha1.Workspace) { ws.Spec.Cluster = "sby-1" })
 		fault := apierrors.NewInternalError(errors.New("etcd"))
-		f.fail["delete Deployment"] = fault
+		f.fail("delete Deployment", fault)
 		if _, err := f.syncOnce(); !errors.Is(err, fault) {
 			f.t.Errorf("error %v, want %v", err, fault)
 		}

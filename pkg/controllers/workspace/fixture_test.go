@@ -15,8 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -124,6 +126,8 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 
 // Eventf makes the fixture an event recorder.
 func (f *fixture) Eventf(_, _ runtime.Object, eventType, reason, _, _ string, _ ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.events = append(f.events, eventType+" "+reason)
 }
 
@@ -203,10 +207,27 @@ func (f *fixture) expectReady(status metav1.ConditionStatus, reason string) {
 // expectEvents compares what was told since the last time.
 func (f *fixture) expectEvents(want ...string) {
 	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if !slices.Equal(f.events, want) {
 		f.t.Errorf("events %q, want %q", f.events, want)
 	}
 	f.events = nil
+}
+
+// add is what a user creates.
+func (f *fixture) add(object runtime.Object) {
+	f.t.Helper()
+	m, err := meta.Accessor(object)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if m.SetResourceVersion(f.next()); m.GetUID() == "" {
+		m.SetUID(types.UID("uid-of-" + m.GetName()))
+	}
+	if err := f.server.formspec.Tracker().Add(object); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // woken are the keys that are in the queue now, which is empty afterwards.

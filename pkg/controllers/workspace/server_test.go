@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,14 +27,16 @@ import (
 type server struct {
 	kube     *kubefake.Clientset
 	formspec *formspecfake.Clientset
+
+	mu       sync.Mutex // of what follows
 	version  int
 	requests []string
-	fail     map[string]error // what a request answers, by how it is told
+	failing  map[string]error // what a request answers, by how it is told
 }
 
 // newServer has these objects, which get UIDs and versions.
 func newServer(objects ...runtime.Object) *server {
-	s := &server{version: 100, fail: map[string]error{}}
+	s := &server{version: 100, failing: map[string]error{}}
 	var builtIn, own []runtime.Object
 	for _, object := range objects {
 		m := object.(metav1.Object)
@@ -55,15 +58,34 @@ func newServer(objects ...runtime.Object) *server {
 }
 
 func (s *server) next() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.version++
 	return strconv.Itoa(s.version)
 }
 
 // sent are the requests since the last time, other than lists and watches.
 func (s *server) sent() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := s.requests
 	s.requests = nil
 	return all
+}
+
+// fail makes requests of a kind fail from now on; with nil they work again.
+func (s *server) fail(request string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing[request] = err
+}
+
+// receive takes note of a request, and says whether it is to fail.
+func (s *server) receive(request string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, request)
+	return s.failing[request]
 }
 
 var kindOf = map[string]string{
@@ -78,8 +100,7 @@ func (s *server) react(tracker clienttesting.ObjectTracker) clienttesting.Reacti
 		}
 		kind := kindOf[action.GetResource().Resource]
 		answer := func(verb string, act func() (runtime.Object, error)) (bool, runtime.Object, error) {
-			s.requests = append(s.requests, verb+" "+kind)
-			if err := s.fail[verb+" "+kind]; err != nil {
+			if err := s.receive(verb + " " + kind); err != nil {
 				return true, nil, err
 			}
 			object, err := act()
@@ -141,12 +162,17 @@ func (s *server) apply(tracker clienttesting.ObjectTracker, a clienttesting.Patc
 	case before != nil && sent.ResourceVersion != "" && sent.ResourceVersion != before.GetResourceVersion():
 		return nil, conflict(a.GetResource(), a.GetName(), "another resourceVersion")
 	}
+	if before != nil && before.GetDeletionTimestamp() != nil && a.GetPatchType() != types.ApplyPatchType && len(sent.Finalizers) == 0 {
+		before.SetFinalizers(nil) // its last: it goes at once
+		return before.(runtime.Object), tracker.Delete(a.GetResource(), a.GetNamespace(), a.GetName())
+	}
 	uid := types.UID("uid-of-" + kindOf[a.GetResource().Resource])
 	if before != nil {
 		uid = before.GetUID()
 	}
 	a.Patch = withIdentity(a.Patch, uid, s.next())
-	return s.written(tracker, a)
+	_, object, err := clienttesting.ObjectReaction(tracker)(a)
+	return object, err
 }
 
 // withIdentity sets UID and version in a patch, which the fake clientset stores as they come.
@@ -162,18 +188,6 @@ func withIdentity(patch []byte, uid types.UID, version string) []byte {
 		panic(err)
 	}
 	return out
-}
-
-// written stores a write, and takes an object away that was deleted and has lost its last finalizer.
-func (s *server) written(tracker clienttesting.ObjectTracker, a clienttesting.PatchActionImpl) (runtime.Object, error) {
-	_, object, err := clienttesting.ObjectReaction(tracker)(a)
-	if err != nil {
-		return nil, err
-	}
-	if m := object.(metav1.Object); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 {
-		return object, tracker.Delete(a.GetResource(), a.GetNamespace(), a.GetName())
-	}
-	return object, nil
 }
 
 // updateStatus writes the status only, and only over the version that it was read from.

@@ -136,8 +136,8 @@ func TestTheSteadyStateIsSilent(t *testing.T) {
 		f.settle()
 		f.rolledOut(2)
 		f.settle()
-		for range 24 {
-			<-time.After(time.Hour)
+		for range 12 {
+			<-time.After(10 * time.Minute)
 			if after, err := f.syncOnce(); err != nil || after != 0 {
 				f.t.Errorf("look again after %s, error %v; want neither", after, err)
 			}
@@ -157,11 +157,7 @@ func TestWhatIsMissingComesInAnyOrder(t *testing.T) {
 		f.expectEvents("Warning ClusterClassNotFound")
 		f.settle()
 
-		class := aClass()
-		class.UID, class.ResourceVersion = "uid-of-standard", f.next()
-		if err := f.server.formspec.Tracker().Add(class); err != nil {
-			f.t.Fatal(err)
-		}
+		f.add(aClass())
 		synctest.Wait()
 		if got := f.woken(); !slices.Equal(got, []string{"bank/shop"}) {
 			f.t.Errorf("woken: %q, want the workspace of the class", got)

@@ -63,7 +63,11 @@ func (in Input) podsRefusedSince() time.Time {
 func applyDeployment(p *Plan, in Input) {
 	child, config := in.Children.Deployment, in.deployment()
 	write := apply(p, in.Now, child, config)
-	if write != nil && child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
+	if write == nil {
+		return
+	}
+	write.KeepReplicas = !in.asleep() && (in.autoscaled() || in.Children.Autoscaler.Exists())
+	if child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
 		write.ResourceVersion = child.Live.ResourceVersion
 	}
 }

@@ -170,3 +170,36 @@ func TestReplicasNeverDropUnderAnAutoscaler(t *testing.T) {
 		}
 	}
 }
+
+// A write of a Deployment that turns out to be there after all must not undo what an autoscaler did to it.
+func TestReplicasThatTheCacheDoesNotShow(t *testing.T) {
+	for name, row := range map[string]struct {
+		options []option
+		want    bool // they are kept
+	}{
+		"a class without auto-scaling":      {[]option{minimum(2)}, false},
+		"a class with auto-scaling":         {[]option{minimum(2), autoScaling}, true},
+		"asleep":                            {[]option{minimum(2), autoScaling, scaleToZero, idle}, false},
+		"auto-scaling has been turned off":  {[]option{minimum(2), autoScaling, settled, noAutoScaling, lost}, true},
+		"fields are of another operator":    {[]option{minimum(2), autoScaling, settled, scaled(5), legacy}, true},
+		"and there never was an autoscaler": {[]option{minimum(2), settled, legacy}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := workspace.Make(given(row.options...))
+			for _, write := range plan.Apply {
+				if *write.Config.GetKind() == "Deployment" {
+					if write.KeepReplicas != row.want {
+						t.Errorf("live replicas are kept: %v, want %v", write.KeepReplicas, row.want)
+					}
+					return
+				}
+			}
+			t.Error("the Deployment is not written")
+		})
+	}
+}
+
+// lost is a Deployment that the cache does not show.
+func lost(in *workspace.Input) { in.Children.Deployment = workspace.Deployment{} }
+
+func legacy(in *workspace.Input) { in.Children.Deployment.Legacy = true }
