@@ -16,9 +16,11 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -54,7 +56,7 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 	}
 	for _, j := range judged {
 		binding := workspace.Binding{Claim: j.Claim, Approved: j.Verdict.Approved, Reason: j.Verdict.Reason, Message: j.Verdict.Message}
-		if binding.Credentials, err = c.inForce(key.Namespace, j.Claim.Spec.Datastore); err != nil {
+		if binding.Credentials, err = c.inForce(j.Claim); err != nil {
 			return err
 		}
 		in.Bindings = append(in.Bindings, binding)
@@ -76,18 +78,26 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 	return nil
 }
 
-// inForce is the managed Secret with a datastore's credentials. Nil: there is none, or it is not the datastore's own.
-func (c *Controller) inForce(namespace, name string) (*corev1.Secret, error) {
-	secret, err := c.secrets.Secrets(namespace).Get(names.Datastore(name))
+// inForce is the managed Secret with the credentials that the claim gets: the datastore's, or with roles PerClaim those of the claim's own
+// login. Nil: there are none yet, or somebody else's Secret has the name.
+func (c *Controller) inForce(claim *v1alpha1.ResourceClaim) (*corev1.Secret, error) {
+	ds, err := c.datastores.Datastores(claim.Namespace).Get(claim.Spec.Datastore)
+	if err != nil {
+		return nil, nil // a cache has it, or has not
+	}
+	name, owner := names.Datastore(ds.Name), metav1.Object(ds)
+	if resourceclaim.PerClaim(ds) {
+		name, owner = names.Claim(claim.Name), claim
+	}
+	secret, err := c.secrets.Secrets(claim.Namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get the credentials of Datastore %q: %w", name, err)
+		return nil, fmt.Errorf("get the credentials for ResourceClaim %q: %w", claim.Name, err)
 	}
-	ds, err := c.datastores.Datastores(namespace).Get(name)
-	if err != nil || !metav1.IsControlledBy(secret, ds) {
-		return nil, nil
+	if !metav1.IsControlledBy(secret, owner) || secret.Annotations[v1alpha1.AnnotationRevision] == "" {
+		return nil, nil // a claim that has no login has an empty Secret
 	}
 	return secret, nil
 }
