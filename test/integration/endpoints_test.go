@@ -143,7 +143,7 @@ func TestTLS(t *testing.T) {
 	s := given(t)
 	me, authority := s.publishedOwner(), servers.NewAuthority(t)
 	certificate, key := authority.Certificate(t, "localhost")
-	pg := servers.Postgres(t, servers.PostgresOptions{Certificate: certificate, Key: key, Access: []string{"hostssl all all 127.0.0.1/32 scram-sha-256", "hostssl all all ::1/128 scram-sha-256"}})
+	pg := servers.Postgres(t, servers.PostgresOptions{Certificate: certificate, Key: key, Access: []string{"hostssl all all 127.0.0.1/32 scram-sha-256", "hostssl all all ::1/128 scram-sha-256"}}) //nolint:dupword // pg_hba has it so
 	pg.Exec(t, "CREATE ROLE app LOGIN PASSWORD 'pw'")
 	redis := servers.Redis(t, servers.RedisOptions{Certificate: certificate, Key: key})
 	postgres := func(host, mode string) string {
