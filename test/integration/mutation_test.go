@@ -225,7 +225,7 @@ func TestOverridesAreNotFought(t *testing.T) {
 				out, err := s.cluster.kubectlWith(s.Context(), probeDeployment+"---"+probeConfigMap, "-n", s.namespace, "create", "--dry-run=server", "-o", "json", "-f", "-")
 				for _, sign := range []string{"77", "mirror.example.com", `"mine"`, `"them"`, `"seen"`} {
 					if err != nil || strings.Contains(out, sign) {
-						return fmt.Errorf("the probe comes out with %s (%v)", sign, err)
+						return fmt.Errorf("the probe comes out with %s (%w)", sign, err)
 					}
 				}
 				return nil

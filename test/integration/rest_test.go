@@ -5,6 +5,7 @@ package integration
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -120,7 +121,7 @@ func (s *scenario) versions() map[string]string {
 	deployments, err := s.kube.AppsV1().Deployments(s.namespace).List(s.Context(), metav1.ListOptions{})
 	s.must("list the Deployments", err)
 	for _, d := range deployments.Items {
-		versions["Deployment "+d.Name] = fmt.Sprint(d.Generation)
+		versions["Deployment "+d.Name] = strconv.FormatInt(d.Generation, 10)
 	}
 	return versions
 }

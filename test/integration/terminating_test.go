@@ -115,7 +115,7 @@ func TestANamespaceThatLingers(t *testing.T) {
 				if apierrors.IsNotFound(err) {
 					return nil
 				}
-				return fmt.Errorf("it is still there (%v)", err)
+				return fmt.Errorf("it is still there (%w)", err)
 			})
 		})
 	}
