@@ -160,7 +160,7 @@ func (p *predecessor) installs() {
 	p.must("create the Deployment", err)
 
 	_, err = p.kube.PolicyV1().PodDisruptionBudgets(ns).Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: p.meta(name), Spec: policyv1.PodDisruptionBudgetSpec{
-		MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: deployment.Spec.Selector,
+		MinAvailable: new(intstr.FromInt32(1)), Selector: deployment.Spec.Selector,
 	}}, manager)
 	p.must("create the PodDisruptionBudget", err)
 	_, err = p.kube.AutoscalingV2().HorizontalPodAutoscalers(ns).Create(ctx, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: p.meta(name), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
