@@ -113,7 +113,7 @@ lint: bin/golangci-lint ## Run go vet and golangci-lint (rules: .golangci.yml)
 ##@ Try it
 
 .PHONY: demo
-demo: build bin/devcluster ## See a Workspace become pods on a simulated cluster (ONESHOT=1: check and clean up; CONTEXT=name: use your cluster)
+demo: build bin/devcluster ## See a Workspace become pods with credentials on a simulated cluster (ONESHOT=1: check and clean up; CONTEXT=name: use your cluster)
 	hack/demo.sh
 
 .PHONY: demo-down

@@ -2,14 +2,19 @@
 # Copyright The FormSpec Operator Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Shows a Workspace become a Deployment, a Service and pods on the right nodes.
+# Shows a Workspace become a Deployment, a Service and pods on the right nodes, with the credentials of its datastores.
 #
 #   make demo                 on a cluster of this machine: a real control plane with simulated nodes. It stays until
 #                             "make demo-down".
 #   ONESHOT=1 make demo       the same on a cluster of its own, which goes at the end; status 0 only if the Workspace
-#                             became Ready with its pods where they belong.
+#                             became Ready with its pods where they belong and its credentials in them, and a forged
+#                             claim got nothing.
 #   CONTEXT=name make demo    on the cluster of that kubectl context, with samples/quickstart.yaml. The sample goes with
 #                             "make demo-down" (or at once with ONESHOT=1), the installed manifests stay.
+#
+# The sample's datastores are a PostgreSQL and a Redis or Valkey that this script starts on this machine, for itself and
+# on free ports, from the programs of the packages postgresql and redis-server. Without them the sample's Workspace
+# waits, which is shown, and samples/quickstart.yaml becomes Ready instead.
 #
 # The operator runs as a process of this machine in every case, with the service account and so with the rights that
 # manifests/ give it. TIMEOUT (120s) is how long the Workspace may take.
@@ -18,11 +23,11 @@ set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 context=${CONTEXT:-} oneshot=${ONESHOT:-} timeout=${TIMEOUT:-120s}
-system=formspec-system
+system=formspec-system quickstart=manifests/samples/quickstart.yaml
 
 if [[ -n $context ]]; then
   instance='' state=dist/demo-${context//[^A-Za-z0-9_.-]/_}
-  sample=manifests/samples/quickstart.yaml namespace=default workspace=hello
+  sample=$quickstart namespace=default workspace=hello
 else
   instance=demo state=dist/demo
   sample=manifests/samples/bank-mandiri.yaml namespace=demo workspace=bank-mandiri-prod
@@ -79,6 +84,106 @@ spare() {
   fi
 }
 
+# program NAME... prints the path of the first that is installed. Debian has PostgreSQL's where no PATH leads.
+program() {
+  local name path
+  for name in "$@"; do
+    path=$(command -v "$name") && echo "$path" && return
+    for path in /usr/lib/postgresql/*/bin/"$name"; do
+      [[ -x $path ]] && echo "$path" && return
+    done
+  done
+  return 1
+}
+
+have_servers() { program pg_ctl && program initdb && program psql && program redis-server valkey-server; } >/dev/null
+
+# server_user prints whom the servers run as. PostgreSQL refuses root.
+server_user() {
+  if [[ $EUID != 0 ]]; then
+    id -un
+  elif id postgres >/dev/null 2>&1; then
+    echo postgres
+  else
+    echo nobody
+  fi
+}
+
+# as_server COMMAND... runs one of the servers' programs.
+as_server() {
+  if [[ $EUID == 0 ]]; then
+    (cd / && runuser -u "$(server_user)" -- "$@")
+  else
+    "$@"
+  fi
+}
+
+random() { head -c "$1" /dev/urandom | od -An -vtx1 | tr -d ' \n'; }
+
+answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+free_port() {
+  local port
+  while port=$((RANDOM % 20000 + 20000)) && answers "$port"; do :; done
+  echo "$port"
+}
+
+# start_servers starts PostgreSQL with a database "bank" and Redis or Valkey, and sets postgres_uri and redis_uri.
+start_servers() {
+  say "Starting the datastores on this machine: PostgreSQL and Redis (or Valkey)"
+  local data admin password port
+  data=$(mktemp -d "${TMPDIR:-/tmp}/formspec-demo-XXXXXX")
+  echo "$data" >"$state/servers"
+  admin=$(random 16) password=$(random 16) port=$(free_port)
+  echo "$admin" >"$data/password"
+  printf '%s\n' 'host all all 127.0.0.1/32 scram-sha-256' >"$data/access"
+  chown -R "$(server_user)" "$data"
+  as_server "$(program initdb)" --pgdata="$data/postgres" --username=postgres --pwfile="$data/password" \
+    --auth=scram-sha-256 --no-sync --no-instructions >/dev/null
+  rm "$data/password"
+  as_server "$(program pg_ctl)" start --silent --wait --pgdata="$data/postgres" --log="$data/postgres.log" \
+    --options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off -c hba_file=$data/access"
+  PGPASSWORD=$admin "$(program psql)" --host=127.0.0.1 --port="$port" --username=postgres --quiet --no-psqlrc \
+    --command="CREATE ROLE bank LOGIN PASSWORD '$password'" --command='CREATE DATABASE bank OWNER bank'
+  postgres_uri="postgres://bank:$password@127.0.0.1:$port/bank?sslmode=disable"
+
+  password=$(random 16) port=$(free_port)
+  as_server "$(program redis-server valkey-server)" - >/dev/null <<END
+bind 127.0.0.1
+port $port
+requirepass $password
+dir $data
+save ""
+daemonize yes
+pidfile $data/redis.pid
+logfile $data/redis.log
+END
+  for ((i = 0; i < 100; i++)); do
+    if [[ -s $data/redis.pid ]] && answers "$port"; then break; fi
+    sleep 0.1
+  done
+  answers "$port" || die "Redis does not start; its log is $data/redis.log"
+  redis_uri="redis://:$password@127.0.0.1:$port"
+  echo "PostgreSQL and $(basename "$(program redis-server valkey-server)") run in $data"
+}
+
+stop_servers() {
+  local data pid
+  data=$(cat "$state/servers" 2>/dev/null) || return 0
+  if [[ -d $data/postgres ]]; then
+    as_server "$(program pg_ctl)" stop --silent --mode=fast --pgdata="$data/postgres" || true
+  fi
+  pid=$(cat "$data/redis.pid" 2>/dev/null) || pid=''
+  if [[ -n $pid && $(ps -o args= -p "$pid" 2>/dev/null) =~ (redis|valkey)-server ]]; then
+    kill "$pid"
+    for ((i = 0; i < 100; i++)); do
+      if ! kill -0 "$pid" 2>/dev/null; then break; fi
+      sleep 0.1
+    done
+  fi
+  rm -rf "$data" "$state/servers"
+}
+
 # install applies the manifests. The operator's own pods cannot run here: simulated nodes run nothing, and another
 # cluster may not be able to pull an image of this tree.
 install() {
@@ -127,6 +232,132 @@ metadata:
 END
   fi
   kubectl apply -n "$namespace" -f "$sample"
+}
+
+# waiting shows what the Workspace says about its datastores while they are not there.
+waiting() {
+  say "What the workspace says before its datastores are there"
+  kubectl wait -n "$namespace" --for=condition=DatastoresBound=False "workspace/$workspace" --timeout="$timeout" >/dev/null || return 1
+  kubectl wait -n "$namespace" --for=condition=Denied resourceclaims.formspec.dev/bank-pg-claim --timeout="$timeout" >/dev/null || return 1
+  show workspace "$workspace" DatastoresBound Ready
+  show resourceclaims.formspec.dev bank-pg-claim Denied
+}
+
+# show KIND NAME CONDITION... prints conditions, one a line.
+show() {
+  local type
+  for type in "${@:3}"; do
+    kubectl get "$1" "$2" -n "$namespace" -o "jsonpath={range .status.conditions[?(@.type=='$type')]}{.type}={.status} {.reason}: {.message}{'\n'}{end}"
+  done
+}
+
+# bind_datastores is what the owner of the datastores does: endpoint Secrets, a key, and signed claims.
+bind_datastores() {
+  say "Storing the connection strings: Secrets pg-bank-mandiri-creds and valkey-shared-creds"
+  store_endpoint pg-bank-mandiri-creds "$postgres_uri"
+  store_endpoint valkey-shared-creds "$redis_uri"
+
+  say "Making the owner's key and publishing its public half: formspec-operator grant keygen --owner cloud-owner"
+  local key=$state/cloud-owner.pem public
+  public=$(bin/formspec-operator grant keygen --owner cloud-owner --out "$key" --force | sed -n 's/^Public key: *//p')
+  kubectl create configmap formspec-owner-keys -n "$system" --from-literal=cloud-owner="$public" --dry-run=client -o yaml |
+    kubectl apply -f -
+
+  say "Signing the sample's claim: formspec-operator grant sign --key cloud-owner.pem -f $sample | kubectl apply -f -"
+  bin/formspec-operator grant sign --key "$key" -f "$sample" >"$state/signed.yaml"
+  kubectl apply -n "$namespace" -f "$state/signed.yaml"
+
+  say "Adding what the sample leaves out: Datastore valkey-shared, and a signed claim for it"
+  cat >"$state/valkey.yaml" <<END
+apiVersion: formspec.dev/v1alpha1
+kind: Datastore
+metadata:
+  name: valkey-shared
+spec:
+  driver: valkey
+  endpointSecretRef:
+    name: valkey-shared-creds
+    key: connection-string
+  allowedTenants: ["workspace:$workspace"]
+  owner: cloud-owner
+---
+apiVersion: formspec.dev/v1alpha1
+kind: ResourceClaim
+metadata:
+  name: bank-valkey-claim
+spec:
+  datastore: valkey-shared
+  workspace: $workspace
+  permission: read-write
+  grantedBy: cloud-owner
+END
+  bin/formspec-operator grant sign --key "$key" -f "$state/valkey.yaml" | kubectl apply -n "$namespace" -f -
+}
+
+# store_endpoint NAME URI makes an endpoint Secret. The connection string is on no command line.
+store_endpoint() {
+  kubectl create secret generic "$1" -n "$namespace" --from-file=connection-string=<(printf %s "$2") --dry-run=client -o yaml |
+    kubectl apply -f -
+}
+
+# variables prints the names of the pods' variables that come from datastores.
+variables() {
+  kubectl get deployment "formspec-resource-$workspace" -n "$namespace" \
+    -o 'jsonpath={range .spec.template.spec.containers[0].env[*]}{.name} {.valueFrom.secretKeyRef.name}{"\n"}{end}' |
+    grep DATASTORE
+}
+
+# injected shows the variables, and that a client with the connection string among them reaches the database.
+injected() {
+  say "What the pods get, all by reference to the workspace's credentials Secret"
+  variables | sed "s/ formspec-resource-$workspace-db-credentials\$/  (from the Secret)/"
+  local name count uri who
+  for name in FORMSPEC_DATASTORE_PG_BANK_MANDIRI_{DSN,HOST,PORT,USER,PASSWORD,DATABASE,PERMISSION} \
+    FORMA_DATASTORE_PG_BANK_MANDIRI_DSN FORMSPEC_DATASTORE_VALKEY_SHARED_DSN; do
+    count=$(variables | grep -cx "$name formspec-resource-$workspace-db-credentials" || true)
+    [[ $count == 1 ]] || { echo "the variable $name is missing"; return 1; }
+  done
+  uri=$(kubectl get secret "formspec-resource-$workspace-db-credentials" -n "$namespace" \
+    -o 'jsonpath={.data.FORMSPEC_DATASTORE_PG_BANK_MANDIRI_DSN}' | base64 -d)
+  who=$("$(program psql)" --no-psqlrc --no-password --tuples-only --no-align \
+    --command="SELECT current_user || ' of database ' || current_database()" "$uri") || return 1
+  echo "psql with that connection string is logged in as $who"
+  [[ $who == "bank of database bank" ]]
+}
+
+# forge applies a claim that somebody changed after it was signed, and shows that it gets nothing.
+forge() {
+  say "A claim that was changed after it was signed: read-write instead of read-only"
+  local before
+  before=$(variables)
+  cat >"$state/forged.yaml" <<END
+apiVersion: formspec.dev/v1alpha1
+kind: ResourceClaim
+metadata:
+  name: forged
+spec:
+  datastore: pg-bank-mandiri
+  workspace: $workspace
+  permission: read-only
+  grantedBy: cloud-owner
+END
+  bin/formspec-operator grant sign --key "$state/cloud-owner.pem" -f "$state/forged.yaml" 2>/dev/null |
+    sed 's/permission: read-only/permission: read-write/' | kubectl apply -n "$namespace" -f -
+  kubectl wait -n "$namespace" --for=condition=Denied=True resourceclaims.formspec.dev/forged --timeout="$timeout" >/dev/null || return 1
+  show resourceclaims.formspec.dev forged Denied
+  [[ $(show resourceclaims.formspec.dev forged Denied) == "Denied=True SignatureMismatch"* ]] || return 1
+  [[ $(variables) == "$before" ]] || { echo "the variables have changed"; return 1; }
+  kubectl wait -n "$namespace" --for=condition=Ready "workspace/$workspace" --timeout="$timeout" >/dev/null || return 1
+  echo "The workspace is Ready as before"
+}
+
+# without_servers is the demo where there are no programs to make datastores from.
+without_servers() {
+  say "Without datastores: the programs of PostgreSQL and of Redis or Valkey are not installed on this machine"
+  echo "So the sample's workspace waits, as it should. To see it become Ready: apt-get install postgresql redis-server"
+  sample=$quickstart workspace=hello
+  say "Creating a workspace without datastores: kubectl apply -n $namespace -f $sample"
+  sed '/^  namespace: default$/d' "$sample" | kubectl apply -n "$namespace" -f -
 }
 
 # wait_ready waits for the Workspace, and gives up early if the operator ends.
@@ -185,9 +416,13 @@ tree() {
 # check fails unless the pods are what the sample asks for.
 check() {
   local nodes node count
-  nodes=$(get pod C:.spec.nodeName --field-selector=status.phase=Running)
-  count=$(wc -l <<<"$nodes")
-  if [[ -n $context ]]; then
+  for ((i = 0; i < 100; i++)); do # until the pods of an earlier rollout are gone
+    nodes=$(get pod C:.spec.nodeName --field-selector=status.phase=Running)
+    count=$(wc -l <<<"$nodes")
+    if [[ $sample == "$quickstart" || $count == 2 ]]; then break; fi
+    sleep 0.2
+  done
+  if [[ $sample == "$quickstart" ]]; then
     [[ -n $nodes ]] || { echo "there is no running pod"; return 1; }
     return
   fi
@@ -204,6 +439,8 @@ explain() {
     say "It did not work. The workspace's conditions:"
     kubectl get workspace "$workspace" -n "$namespace" \
       -o 'jsonpath={range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}' || true
+    say "Datastores and claims:"
+    kubectl get datastores.formspec.dev,resourceclaims.formspec.dev -n "$namespace" -o wide || true
     say "Events in namespace $namespace:"
     kubectl get events -n "$namespace" --sort-by=.metadata.creationTimestamp 2>/dev/null | tail -n 20 || true
     say "The end of the operator's log:"
@@ -241,6 +478,7 @@ down() {
     kubectl --kubeconfig "$state/kubeconfig" delete -f "$sample" --ignore-not-found --timeout=60s || true
   fi
   stop_operator
+  stop_servers
   if [[ -n $instance ]]; then
     bin/devcluster down --wipe --name "$instance"
   else
@@ -268,6 +506,7 @@ esac
 if [[ -n $oneshot ]]; then trap down EXIT; fi
 mkdir -p "$state"
 stop_operator # of an earlier run: this one may be newer
+stop_servers
 if [[ -n $instance ]]; then
   start_cluster
 fi
@@ -276,20 +515,41 @@ command -v kubectl >/dev/null || die "kubectl is not on the PATH"
 export KUBECONFIG=$PWD/$state/kubeconfig
 
 if [[ -n $context ]]; then spare; fi
+# must COMMAND... explains what there is if the command fails.
+must() {
+  if ! "$@"; then
+    explain
+    exit 1
+  fi
+}
+
 install
 start_operator
 apply_sample
-if ! wait_ready; then
-  explain
-  exit 1
+with_servers=''
+if [[ -z $context ]]; then
+  must waiting
+  if have_servers; then
+    with_servers=1
+    start_servers
+    bind_datastores
+  else
+    without_servers
+  fi
 fi
+must wait_ready
+must check
 tree
-if ! check; then
-  explain
-  exit 1
+if [[ -n $with_servers ]]; then
+  must injected
+  must forge
 fi
-if [[ -n $oneshot ]]; then
-  say "The workspace is Ready, with its pods where they belong"
-else
+if [[ -z $oneshot ]]; then
   how_to_go_on
+elif [[ -n $with_servers ]]; then
+  say "The workspace is Ready, with its pods where they belong and its credentials in them; the forged claim got nothing"
+elif [[ -n $context ]]; then
+  say "The workspace is Ready"
+else
+  say "The workspace without datastores is Ready; that of the sample waits for its datastores, which cannot run here"
 fi

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
@@ -42,6 +43,7 @@ func ownNamespace(file string) string {
 type clients struct {
 	kube     kubernetes.Interface
 	formspec versioned.Interface
+	metadata metadata.Interface
 }
 
 // newClients makes clients for config: built-in kinds go over protobuf, our own are JSON.
@@ -64,7 +66,11 @@ func newClients(config *rest.Config) (clients, error) {
 	if err != nil {
 		return clients{}, fmt.Errorf("set up the client for our own kinds: %w", err)
 	}
-	return clients{kube: kube, formspec: versioned.New(formspec)}, nil
+	partial, err := metadata.NewForConfigAndClient(metadata.ConfigFor(config), httpClient)
+	if err != nil {
+		return clients{}, fmt.Errorf("set up the client for metadata: %w", err)
+	}
+	return clients{kube: kube, formspec: versioned.New(formspec), metadata: partial}, nil
 }
 
 // loadConfig returns the config of the cluster that o names. What it limits is shared by all clients made from it.
@@ -79,6 +85,12 @@ func loadConfig(o *options) (*rest.Config, error) {
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.kubeAPIQPS, o.kubeAPIBurst)
 	}
 	return config, nil
+}
+
+// inPod says whether this process runs in the cluster that it works on. A pod's loopback is no other pod's.
+func inPod(o *options) bool {
+	_, err := rest.InClusterConfig()
+	return o.kubeconfig == "" && err == nil
 }
 
 func connection(kubeconfig string) (*rest.Config, error) {

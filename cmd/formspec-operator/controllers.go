@@ -7,9 +7,12 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics"
@@ -19,9 +22,15 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/clusterclass"
+	"github.com/formspec/formspec-operator/pkg/controllers/datastore"
+	"github.com/formspec/formspec-operator/pkg/controllers/grants"
+	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
+	"github.com/formspec/formspec-operator/pkg/controllers/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/controllers/trim"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	"github.com/formspec/formspec-operator/pkg/controllers/workspace"
+	probes "github.com/formspec/formspec-operator/pkg/datastore"
+	"github.com/formspec/formspec-operator/pkg/datastore/roles"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/scheme"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
 	formspecv1alpha1 "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
@@ -54,11 +63,50 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 	}
 	list = append(list, classes)
 	for _, s := range d.scopes {
+		own := s.formspec.Formspec().V1alpha1()
+		judge := grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces())
+		datastores, err := datastore.New(ctx, datastore.Config{
+			Scope:          s.namespace,
+			Client:         d.write.kube,
+			FormSpec:       d.write.formspec,
+			Datastores:     own.Datastores(),
+			Claims:         own.ResourceClaims(),
+			Secrets:        s.children.Core().V1().Secrets(),
+			SecretMetadata: cache.NewTypedSharedIndexInformer[*metav1.PartialObjectMetadata](s.secrets),
+			Keys:           d.keys,
+			Pool:           d.pool,
+			Recorder:       d.events.NewRecorder(scheme.Scheme, datastore.Name),
+			Clock:          clock.RealClock{},
+			Metrics:        reconcileMetrics,
+		})
+		if err != nil {
+			return nil, err
+		}
+		claims, err := resourceclaim.New(ctx, resourceclaim.Config{
+			Scope:       s.namespace,
+			Client:      d.write.kube,
+			FormSpec:    d.write.formspec,
+			Claims:      own.ResourceClaims(),
+			Datastores:  own.Datastores(),
+			Workspaces:  own.Workspaces(),
+			Secrets:     s.children.Core().V1().Secrets(),
+			Judge:       judge,
+			Roles:       d.roles,
+			ClusterName: d.options.grantSettings().ClusterName,
+			Recorder:    d.events.NewRecorder(scheme.Scheme, resourceclaim.Name),
+			Clock:       clock.RealClock{},
+			Metrics:     reconcileMetrics,
+		})
+		if err != nil {
+			return nil, err
+		}
 		workspaces, err := workspace.New(ctx, workspace.Config{
 			Scope:             s.namespace,
 			Client:            d.write.kube,
 			FormSpec:          d.write.formspec,
-			Workspaces:        s.formspec.Formspec().V1alpha1().Workspaces(),
+			Workspaces:        own.Workspaces(),
+			Datastores:        own.Datastores(),
+			Claims:            own.ResourceClaims(),
 			ClusterClasses:    d.cluster.Formspec().V1alpha1().ClusterClasses(),
 			Deployments:       s.children.Apps().V1().Deployments(),
 			Services:          s.children.Core().V1().Services(),
@@ -68,6 +116,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			Autoscalers:       s.children.Autoscaling().V2().HorizontalPodAutoscalers(),
 			DisruptionBudgets: s.children.Policy().V1().PodDisruptionBudgets(),
 			Ledger:            d.ledger,
+			Judge:             judge,
 			Recorder:          d.events.NewRecorder(scheme.Scheme, workspace.Name),
 			Clock:             clock.RealClock{},
 			Metrics:           reconcileMetrics,
@@ -76,7 +125,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, workspaces)
+		list = append(list, datastores, claims, workspaces)
 	}
 	return list, controllers.CheckNames(list)
 }
@@ -91,6 +140,12 @@ type dependencies struct {
 	scopes  []scope
 	// ledger gives out the slots of ClusterClasses.
 	ledger *admission.Ledger
+	// keys are the published keys of datastore owners.
+	keys *ownerkeys.Keys
+	// pool probes datastores.
+	pool *probes.Pool
+	// roles makes the logins of claims.
+	roles *roles.Manager
 	// events records events, once this process leads.
 	events events.EventBroadcaster
 	// metrics is served next to the metrics of the libraries.
@@ -102,6 +157,7 @@ type scope struct {
 	namespace string // empty: all
 	formspec  formspecinformers.SharedInformerFactory
 	children  kubeinformers.SharedInformerFactory // objects that carry our managed-by label only
+	secrets   cache.SharedIndexInformer           // metadata of all Secrets
 }
 
 func newScopes(read clients, namespaces []string) []scope {
@@ -118,11 +174,21 @@ func newScopes(read clients, namespaces []string) []scope {
 				formspecinformers.WithTransform(trim.Own)),
 			children: kubeinformers.NewSharedInformerFactoryWithOptions(read.kube, 0,
 				kubeinformers.WithNamespace(namespace),
-				kubeinformers.WithTransform(trim.Children(workspace.Name)),
+				kubeinformers.WithTransform(trim.Children(workspace.Name, datastore.Name, resourceclaim.Name)),
 				kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector })),
+			secrets: secretMetadata(read, namespace),
 		})
 	}
 	return scopes
+}
+
+// secretMetadata tells that a Secret has come, changed or gone, and nothing of what is in it.
+func secretMetadata(read clients, namespace string) cache.SharedIndexInformer {
+	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+	informer := metadatainformer.NewFilteredMetadataInformer(read.metadata, secrets, namespace, 0, byNamespace, nil).Informer()
+	utilruntime.Must(informer.SetTransform(trim.Metadata)) // it fails for an informer that has started only
+	return informer
 }
 
 func newClusterInformers(read clients) formspecinformers.SharedInformerFactory {

@@ -15,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 	"github.com/formspec/formspec-operator/pkg/reconcile/image"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -46,6 +48,9 @@ type options struct {
 	workspaceConcurrency int
 	namespaces           []string // empty: all
 	resourceImage        string
+	minGrantVersion      int32
+	trustDatastoreKeys   bool
+	skipSignatureVerify  bool
 	idleAfter            time.Duration
 	shutdownTimeout      time.Duration
 	dev                  bool
@@ -60,6 +65,8 @@ func newOptions() *options {
 		healthBindAddress:    ":8081",
 		workspaceConcurrency: 10,
 		resourceImage:        defaultResourceImage,
+		minGrantVersion:      v1alpha1.GrantVersion1,
+		trustDatastoreKeys:   true,
 		idleAfter:            5 * time.Minute,
 		shutdownTimeout:      30 * time.Second,
 	}
@@ -89,6 +96,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.workspaceConcurrency, "workspace-concurrency", o.workspaceConcurrency, "Number of workspaces that are worked on at the same time.")
 	fs.StringSliceVar(&o.namespaces, "namespace", o.namespaces, "Comma-separated namespaces to work in. Empty: all.")
 	fs.StringVar(&o.resourceImage, "resource-image", o.resourceImage, "Image of the workspaces' pods: a tag other than latest, or a digest.")
+	fs.Int32Var(&o.minGrantVersion, "min-grant-version", o.minGrantVersion, "Lowest version of grants that is accepted: 1, or 2, which binds a grant to this cluster and a namespace.")
+	fs.BoolVar(&o.trustDatastoreKeys, "trust-datastore-keys", o.trustDatastoreKeys, "Accept the ownerPublicKey of a Datastore for an owner without published keys.")
+	fs.BoolVar(&o.skipSignatureVerify, "insecure-skip-signature-verify", o.skipSignatureVerify, "Approve claims without a look at their signature. For development only.")
 	fs.DurationVar(&o.idleAfter, "idle-after", o.idleAfter, "Time without traffic after which a workspace that may scale to zero sleeps.")
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", o.shutdownTimeout, "How long started work may take to finish after a signal.")
 	fs.BoolVar(&o.dev, "dev", o.dev, "Allow what is insecure and meant for development: http:// URLs and a resource image that is not pinned.")
@@ -99,6 +109,9 @@ func (o *options) insecure() []string {
 	var names []string
 	if o.dev {
 		names = append(names, "dev")
+	}
+	if o.skipSignatureVerify {
+		names = append(names, "insecure-skip-signature-verify")
 	}
 	return names
 }
@@ -163,6 +176,12 @@ func (o *options) validate() error {
 	if !o.dev && !image.Pinned(o.resourceImage) {
 		refuse("--resource-image: %q is not pinned: give it a tag other than latest or a digest, or set --dev", o.resourceImage)
 	}
+	if o.minGrantVersion != v1alpha1.GrantVersion1 && o.minGrantVersion != v1alpha1.GrantVersion2 {
+		refuse("--min-grant-version: must be 1 or 2, is %d", o.minGrantVersion)
+	}
+	if o.minGrantVersion == v1alpha1.GrantVersion2 && o.clusterName == "" {
+		refuse("--cluster-name: required with --min-grant-version=2, which binds grants to it")
+	}
 	if o.idleAfter <= 0 {
 		refuse("--idle-after: must be positive, is %s", o.idleAfter)
 	}
@@ -197,5 +216,15 @@ func (o *options) workspaceSettings() workspace.Settings {
 		ControlURL:    o.workspaceControlClusterURL,
 		Image:         o.resourceImage,
 		AllowUnpinned: o.dev,
+	}
+}
+
+// grantSettings are the flags that decide on claims.
+func (o *options) grantSettings() resourceclaim.Settings {
+	return resourceclaim.Settings{
+		ClusterName:        o.clusterName,
+		MinGrantVersion:    o.minGrantVersion,
+		TrustDatastoreKeys: o.trustDatastoreKeys,
+		InsecureSkipVerify: o.skipSignatureVerify,
 	}
 }

@@ -30,7 +30,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer klog.Flush()
 	parsed := false
 	root := newRootCommand()
-	root.PersistentPreRun = func(*cobra.Command, []string) { parsed = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := errors.Join(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()) // cobra would do so after this
+		parsed = err == nil
+		return err
+	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -59,6 +63,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newRunCommand(),
 		newRenderCommand(),
+		newGrantCommand(),
 		newVersionCommand(),
 	)
 	return root

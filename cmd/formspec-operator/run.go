@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -25,6 +26,9 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
+	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
+	probes "github.com/formspec/formspec-operator/pkg/datastore"
+	"github.com/formspec/formspec-operator/pkg/datastore/roles"
 	"github.com/formspec/formspec-operator/pkg/version"
 )
 
@@ -102,12 +106,16 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 	if err != nil {
 		return nil, err
 	}
+	prober := probes.NewProber(probes.ProberOptions{RefuseLoopback: inPod(o)})
 	op.deps = &dependencies{
 		options: o,
 		write:   write,
 		cluster: newClusterInformers(read),
 		scopes:  newScopes(read, o.namespaces),
 		ledger:  admission.NewLedger(),
+		keys:    ownerkeys.New(read.kube, o.leaderElectNamespace),
+		pool:    probes.NewPool(prober.Probe, clock.RealClock{}),
+		roles:   roles.NewManager(prober),
 		events:  events.NewBroadcaster(eventSink{&events.EventSinkImpl{Interface: write.kube.EventsV1()}}),
 		metrics: registry,
 	}
@@ -144,13 +152,8 @@ func (op *operator) run(signalled context.Context) error {
 	// The caches stay live while the work drains. They fill before the election, so that a standby is warm.
 	informerCtx, stopInformers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopInformers()
-	for _, f := range op.deps.factories() {
-		f.StartWithContext(informerCtx)
-	}
-	for _, f := range op.deps.factories() {
-		if f.WaitForCacheSyncWithContext(ctx).Err != nil {
-			return ended()
-		}
+	if op.startInformers(ctx, informerCtx) != nil {
+		return ended()
 	}
 	op.synced.Store(true)
 	klog.FromContext(ctx).Info("Caches have synced")
@@ -159,6 +162,35 @@ func (op *operator) run(signalled context.Context) error {
 		return err
 	}
 	return ended()
+}
+
+// keysPatience is how long the work waits for the owners' keys, which may be out of reach for good. A claim that was verified before stays
+// in force without them.
+const keysPatience = 10 * time.Second
+
+// startInformers starts all informers, which run until their own context ends, and waits until the caches are full or ctx ends.
+func (op *operator) startInformers(ctx, informers context.Context) error {
+	op.deps.keys.Start(informers)
+	var synced []cache.DoneChecker
+	for _, s := range op.deps.scopes {
+		go s.secrets.RunWithContext(informers)
+		synced = append(synced, s.secrets.HasSyncedChecker())
+	}
+	for _, f := range op.deps.factories() {
+		f.StartWithContext(informers)
+	}
+	for _, f := range op.deps.factories() {
+		if err := f.WaitForCacheSyncWithContext(ctx).Err; err != nil {
+			return err
+		}
+	}
+	if !cache.WaitFor(ctx, "", synced...) {
+		return context.Cause(ctx)
+	}
+	patient, cancel := context.WithTimeout(ctx, keysPatience)
+	defer cancel()
+	op.deps.keys.Wait(patient)
+	return ctx.Err()
 }
 
 // lead works while this process leads.
@@ -173,6 +205,9 @@ func (op *operator) lead(ctx context.Context) error {
 	if op.readHolders(ctx) != nil {
 		return nil // told to stop: that is no failure
 	}
+	probing, stopProbing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopProbing()
+	go op.deps.pool.Run(probing)
 	return controllers.Run(ctx, op.controllers, op.options.workspaceConcurrency, op.options.shutdownTimeout)
 }
 

@@ -19,7 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
+	"github.com/formspec/formspec-operator/test/servers"
 )
 
 // root of the repository, as seen from this package.
@@ -37,6 +39,9 @@ type environment struct {
 
 	operator *process // the one that works in all namespaces
 	renders  sync.Map // output of render by its input
+
+	postgresServer server[*servers.PostgresServer]
+	redisServer    server[*servers.RedisServer]
 
 	mu        sync.Mutex
 	processes []*process // every operator that was ever started
@@ -109,6 +114,9 @@ func (env *environment) install(ctx context.Context) error {
 	if _, err := env.cluster.kubectl(ctx, args...); err != nil {
 		return err
 	}
+	if _, err := env.cluster.kubectl(ctx, "create", "configmap", v1alpha1.OwnerKeysConfigMap, "-n", systemNamespace); err != nil {
+		return err
+	}
 	_, err := env.cluster.kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd",
 		"clusterclasses.formspec.dev", "workspaces.formspec.dev", "datastores.formspec.dev", "resourceclaims.formspec.dev")
 	return err
@@ -123,6 +131,8 @@ func (env *environment) tearDown() error {
 		p.stop()
 		errs = append(errs, p.complaints())
 	}
+	env.postgresServer.keeper.end()
+	env.redisServer.keeper.end()
 	if env.cluster != nil {
 		errs = append(errs, env.cluster.wipe(ctx))
 	}

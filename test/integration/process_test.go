@@ -32,6 +32,7 @@ const (
 type process struct {
 	name    string
 	logFile string
+	metrics string // where it serves them
 	cmd     *exec.Cmd
 	done    chan struct{} // closed when it has ended
 	// troubled says that a test took something away from it: it may log errors.
@@ -48,6 +49,10 @@ func (env *environment) start(ctx context.Context, name string, args ...string) 
 	if err != nil {
 		return nil, err
 	}
+	metrics, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
 	env.mu.Lock()
 	logFile := env.path(fmt.Sprintf("%s-%d.log", name, len(env.processes)))
 	env.mu.Unlock()
@@ -58,7 +63,8 @@ func (env *environment) start(ctx context.Context, name string, args ...string) 
 	defer log.Close()
 
 	cmd := exec.Command(env.path("formspec-operator"), append([]string{
-		"run", "--kubeconfig", kubeconfig, "--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", health, "-v=4",
+		"run", "--kubeconfig", kubeconfig, "--metrics-bind-address", metrics, "--health-probe-bind-address", health,
+		"--cluster-name", clusterName, "-v=4",
 	}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBE_CACHE_MUTATION_DETECTOR=true")
 	cmd.Stdout, cmd.Stderr = log, log
@@ -66,7 +72,7 @@ func (env *environment) start(ctx context.Context, name string, args ...string) 
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{name: name, logFile: logFile, cmd: cmd, done: make(chan struct{})}
+	p := &process{name: name, logFile: logFile, metrics: metrics, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		_ = cmd.Wait() // the exit code is read from ProcessState

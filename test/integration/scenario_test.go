@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -181,6 +182,11 @@ func about(resource string) func(request) bool {
 	return func(r request) bool { return r.resource() == resource }
 }
 
+// named selects the requests about objects of a name.
+func named(name string) func(request) bool {
+	return func(r request) bool { return r.Object.Name == name }
+}
+
 func list(requests []request) string {
 	var b strings.Builder
 	for _, r := range requests {
@@ -219,4 +225,12 @@ func full(class *v1alpha1.ClusterClass) {
 func (s *scenario) patchClass(class *v1alpha1.ClusterClass, patch string) {
 	s.Helper()
 	s.kubectl("patch", "clusterclass", class.Name, "--type=merge", "-p", patch)
+}
+
+// write makes a file for the test and returns its path.
+func (s *scenario) write(name, content string) string {
+	s.Helper()
+	path := filepath.Join(s.TempDir(), name)
+	s.must("write a file", os.WriteFile(path, []byte(content), 0o600))
+	return path
 }

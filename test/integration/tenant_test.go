@@ -5,11 +5,9 @@ package integration
 
 import (
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -103,22 +101,7 @@ func failingNow(ws *v1alpha1.Workspace, reason string, texts ...string) error {
 
 // condition returns an error unless the condition is that of the present generation. An empty reason is any.
 func condition(ws *v1alpha1.Workspace, conditionType string, status metav1.ConditionStatus, reason string, texts ...string) error {
-	c := meta.FindStatusCondition(ws.Status.Conditions, conditionType)
-	switch {
-	case c == nil:
-		return fmt.Errorf("%s has no condition %s", ws.Name, conditionType)
-	case ws.Status.ObservedGeneration != ws.Generation, c.ObservedGeneration != ws.Generation:
-		return fmt.Errorf("%s has generation %d, its status %d and its condition %s %d",
-			ws.Name, ws.Generation, ws.Status.ObservedGeneration, conditionType, c.ObservedGeneration)
-	case c.Status != status, reason != "" && c.Reason != reason:
-		return fmt.Errorf("%s has %s=%s %s: %s", ws.Name, c.Type, c.Status, c.Reason, c.Message)
-	}
-	for _, text := range texts {
-		if !strings.Contains(c.Message, text) {
-			return fmt.Errorf("the message of %s lacks %q: %s", c.Type, text, c.Message)
-		}
-	}
-	return nil
+	return workspaceSubject(ws).has(conditionType, status, reason, texts...)
 }
 
 // rolledOut waits until the Deployment is what "kubectl rollout status" calls rolled out.

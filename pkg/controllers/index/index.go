@@ -5,6 +5,8 @@
 package index
 
 import (
+	"slices"
+
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
@@ -26,10 +28,17 @@ func Workspaces(informer cache.TypedSharedIndexInformer[*v1alpha1.Workspace]) er
 	return informer.AddTypedIndexers(cache.TypedIndexers[*v1alpha1.Workspace]{
 		WorkspacesByClass: func(ws *v1alpha1.Workspace) ([]string, error) { return []string{ws.Spec.ClusterClass}, nil },
 		WorkspacesByLabel: func(ws *v1alpha1.Workspace) ([]string, error) {
-			return []string{Label(ws.Namespace, names.Label(ws.Name))}, nil
+			return []string{Key(ws.Namespace, names.Label(ws.Name))}, nil
+		},
+		WorkspacesByDatastore: func(ws *v1alpha1.Workspace) ([]string, error) {
+			var keys []string
+			for _, listed := range slices.Concat(ws.Spec.Datastores, ws.Spec.Cache) {
+				keys = append(keys, Key(ws.Namespace, listed.Name))
+			}
+			return keys, nil
 		},
 	})
 }
 
-// Label is a key of an index by label: the namespace and the value.
-func Label(namespace, value string) string { return namespace + "/" + value }
+// Key is a key of an index within a namespace: the namespace and a label value or a name.
+func Key(namespace, value string) string { return namespace + "/" + value }

@@ -15,9 +15,9 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// Children keeps of managedFields what the given manager applied, from which Extract reads what is ours, and what is to
+// Children keeps of managedFields what the given managers applied, from which Extract reads what is ours, and what is to
 // be taken over. It cuts pods down.
-func Children(manager string) func(any) (any, error) {
+func Children(managers ...string) func(any) (any, error) {
 	return func(object any) (any, error) {
 		accessor, err := meta.Accessor(object)
 		if err != nil {
@@ -27,7 +27,7 @@ func Children(manager string) func(any) (any, error) {
 			return trimPod(pod), nil
 		}
 		accessor.SetManagedFields(slices.DeleteFunc(accessor.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-			ours := e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply
+			ours := slices.Contains(managers, e.Manager) && e.Operation == metav1.ManagedFieldsOperationApply
 			legacy := e.Manager == v1alpha1.LegacyManager && e.Operation == metav1.ManagedFieldsOperationUpdate
 			return e.Subresource != "" || !(ours || legacy)
 		}))
@@ -44,6 +44,17 @@ func Own(object any) (any, error) {
 	accessor.SetManagedFields(nil)
 	delete(accessor.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	return object, nil
+}
+
+// Metadata keeps what tells that an object is there and has changed. Annotations can hold a whole Secret.
+func Metadata(object any) (any, error) {
+	full, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil // a tombstone, whose object was trimmed before
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: full.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion,
+	}}, nil
 }
 
 // trimPod keeps what tells why a pod is not running, and for how long it ran.

@@ -24,8 +24,10 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
+	"github.com/formspec/formspec-operator/pkg/controllers/grants"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
@@ -45,6 +47,8 @@ type Config struct {
 	FormSpec versioned.Interface
 
 	Workspaces        formspecinformers.TypedWorkspaceInformer
+	Datastores        formspecinformers.TypedDatastoreInformer
+	Claims            formspecinformers.TypedResourceClaimInformer
 	ClusterClasses    formspecinformers.TypedClusterClassInformer
 	Deployments       appsinformers.TypedDeploymentInformer
 	Services          coreinformers.TypedServiceInformer
@@ -55,6 +59,7 @@ type Config struct {
 	DisruptionBudgets policyinformers.TypedPodDisruptionBudgetInformer
 
 	Ledger   *admission.Ledger
+	Judge    *grants.Judge
 	Recorder events.EventRecorder
 	Clock    clock.WithTicker
 	Metrics  *worker.Metrics
@@ -68,12 +73,14 @@ type Controller struct {
 	writer   *apply.Writer
 	memory   *apply.Memory
 	ledger   *admission.Ledger
+	judge    *grants.Judge
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	settings workspace.Settings
 
 	workspaces        formspeclisters.WorkspaceLister
 	classes           formspeclisters.ClusterClassLister
+	datastores        formspeclisters.DatastoreLister
 	deployments       appslisters.DeploymentLister
 	services          corelisters.ServiceLister
 	configMaps        corelisters.ConfigMapLister
@@ -82,6 +89,7 @@ type Controller struct {
 	disruptionBudgets policylisters.PodDisruptionBudgetLister
 
 	workspaceIndex workspaceIndexer
+	claimIndex     cache.TypedIndexer[*v1alpha1.ResourceClaim]
 	podIndex       podIndexer
 	stores         map[string]apply.Store // by kind: where the events of what we write arrive
 
@@ -102,12 +110,14 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		writer:   &apply.Writer{Client: config.Client, Manager: Name},
 		memory:   apply.NewMemory(),
 		ledger:   config.Ledger,
+		judge:    config.Judge,
 		recorder: config.Recorder,
 		clock:    config.Clock,
 		settings: config.Settings,
 
 		workspaces:        config.Workspaces.Lister(),
 		classes:           config.ClusterClasses.Lister(),
+		datastores:        config.Datastores.Lister(),
 		deployments:       config.Deployments.Lister(),
 		services:          config.Services.Lister(),
 		configMaps:        config.ConfigMaps.Lister(),
@@ -116,6 +126,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		disruptionBudgets: config.DisruptionBudgets.Lister(),
 
 		workspaceIndex: config.Workspaces.TypedInformer().GetTypedIndexer(),
+		claimIndex:     config.Claims.TypedInformer().GetTypedIndexer(),
 		podIndex:       config.Pods.TypedInformer().GetTypedIndexer(),
 		stores: map[string]apply.Store{
 			"Workspace":               config.Workspaces.Informer().GetStore(),
@@ -161,6 +172,8 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	}
 	keep(config.Workspaces.TypedInformer().AddTypedEventHandler(c.workspaceHandler(), options))
 	keep(config.ClusterClasses.TypedInformer().AddTypedEventHandler(c.classHandler(), options))
+	keep(config.Datastores.TypedInformer().AddTypedEventHandler(c.datastoreHandler(), options))
+	keep(config.Claims.TypedInformer().AddTypedEventHandler(c.claimHandler(), options))
 	keep(config.Deployments.TypedInformer().AddTypedEventHandler(c.deploymentHandler(), options))
 	keep(config.Services.TypedInformer().AddTypedEventHandler(childHandler(c, anyChange[*corev1.Service]), options))
 	keep(config.ConfigMaps.TypedInformer().AddTypedEventHandler(childHandler(c, anyChange[*corev1.ConfigMap]), options))
@@ -168,5 +181,6 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	keep(config.Autoscalers.TypedInformer().AddTypedEventHandler(childHandler(c, autoscalerUrgency), options))
 	keep(config.DisruptionBudgets.TypedInformer().AddTypedEventHandler(childHandler(c, disruptionBudgetUrgency), options))
 	keep(config.Pods.TypedInformer().AddTypedEventHandler(c.podHandler(), options))
+	errs = append(errs, config.Judge.Keys.OnChange(ctx, c.ownerKeysChanged))
 	return errors.Join(errs...)
 }

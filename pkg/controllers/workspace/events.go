@@ -35,9 +35,10 @@ const podsByLabel = v1alpha1.LabelWorkspace
 func addIndexes(config Config) error {
 	return errors.Join(
 		index.Workspaces(config.Workspaces.TypedInformer()),
+		index.Claims(config.Claims.TypedInformer()),
 		config.Pods.TypedInformer().AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{
 			podsByLabel: func(pod *corev1.Pod) ([]string, error) {
-				return []string{index.Label(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace])}, nil
+				return []string{index.Key(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace])}, nil
 			},
 		}))
 }
@@ -232,6 +233,15 @@ func (c *Controller) owner(child metav1.Object) (cache.ObjectName, bool) {
 // at the start too, so that a Secret whose Workspace vanished while nobody looked gets its mark.
 func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Secret] {
 	wake := func(secret *corev1.Secret, u urgency) {
+		if owner := metav1.GetControllerOfNoCopy(secret); owner != nil {
+			switch owner.Kind {
+			case "Datastore":
+				c.wakeClaimants(secret.Namespace, owner.Name)
+			case "ResourceClaim":
+				c.wakeClaimant(secret.Namespace, owner.Name)
+			}
+			return
+		}
 		workspace := secret.Annotations[v1alpha1.AnnotationWorkspaceName]
 		if secret.Name != names.Credentials(workspace) {
 			return
@@ -260,10 +270,91 @@ func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Sec
 	}
 }
 
+// claimHandler wakes the Workspace that a claim names, and the one that it named before.
+func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.ResourceClaim] {
+	wake := func(claim *v1alpha1.ResourceClaim) {
+		c.enqueue(cache.NewObjectName(claim.Namespace, claim.Spec.Workspace), now)
+	}
+	return cache.TypedResourceEventHandlerDetailedFuncs[*v1alpha1.ResourceClaim]{
+		AddFunc: func(claim *v1alpha1.ResourceClaim, initial bool) {
+			if !initial { // every Workspace wakes at the start anyway
+				wake(claim)
+			}
+		},
+		UpdateFunc: func(old, cur *v1alpha1.ResourceClaim) {
+			if old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) {
+				wake(old)
+				wake(cur)
+			}
+		},
+		DeleteFunc: func(claim cache.DeletedObject[*v1alpha1.ResourceClaim]) {
+			if claim.OptionalObj != nil {
+				wake(claim.OptionalObj)
+			}
+		},
+	}
+}
+
+// datastoreHandler wakes the Workspaces that list a datastore or hold a claim for it.
+func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha1.Datastore] {
+	wake := func(namespace, name string) {
+		c.wakeClaimants(namespace, name)
+		workspaces, err := c.workspaceIndex.ByTypedIndex(index.WorkspacesByDatastore, index.Key(namespace, name))
+		if err != nil {
+			return // the index is always there
+		}
+		for _, ws := range workspaces {
+			c.enqueue(cache.MetaObjectToName(ws), now)
+		}
+	}
+	return cache.TypedResourceEventHandlerDetailedFuncs[*v1alpha1.Datastore]{
+		AddFunc: func(ds *v1alpha1.Datastore, initial bool) {
+			if !initial { // every Workspace wakes at the start anyway
+				wake(ds.Namespace, ds.Name)
+			}
+		},
+		UpdateFunc: func(old, cur *v1alpha1.Datastore) {
+			if old.UID != cur.UID || old.Generation != cur.Generation || old.Status.KeyListed != cur.Status.KeyListed ||
+				(old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) {
+				wake(cur.Namespace, cur.Name)
+			}
+		},
+		DeleteFunc: func(ds cache.DeletedObject[*v1alpha1.Datastore]) { wake(ds.GetNamespace(), ds.GetName()) },
+	}
+}
+
+// wakeClaimants wakes the Workspaces with a claim for a datastore.
+func (c *Controller) wakeClaimants(namespace, datastore string) {
+	claims, err := c.claimIndex.ByTypedIndex(index.ClaimsByDatastore, index.Key(namespace, datastore))
+	if err != nil {
+		return // the index is always there
+	}
+	for _, claim := range claims {
+		c.enqueue(cache.NewObjectName(namespace, claim.Spec.Workspace), now)
+	}
+}
+
+// wakeClaimant wakes the Workspace that a claim names.
+func (c *Controller) wakeClaimant(namespace, name string) {
+	object, found, err := c.claimIndex.GetByKey(namespace + "/" + name)
+	if claim, ok := object.(*v1alpha1.ResourceClaim); err == nil && found && ok {
+		c.enqueue(cache.NewObjectName(namespace, claim.Spec.Workspace), now)
+	}
+}
+
+// ownerKeysChanged wakes every Workspace with a claim, which is rare.
+func (c *Controller) ownerKeysChanged() {
+	for _, object := range c.claimIndex.List() {
+		if claim, ok := object.(*v1alpha1.ResourceClaim); ok {
+			c.enqueue(cache.NewObjectName(claim.Namespace, claim.Spec.Workspace), now)
+		}
+	}
+}
+
 // podHandler wakes the Workspace of a pod whose state tells something new.
 func (c *Controller) podHandler() cache.TypedResourceEventHandler[*corev1.Pod] {
 	wake := func(pod *corev1.Pod) {
-		workspaces, err := c.workspaceIndex.ByTypedIndex(index.WorkspacesByLabel, index.Label(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace]))
+		workspaces, err := c.workspaceIndex.ByTypedIndex(index.WorkspacesByLabel, index.Key(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace]))
 		if err != nil {
 			return // the index is always there
 		}

@@ -5,17 +5,22 @@ package workspace
 
 import (
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
-	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -34,13 +39,67 @@ func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("get ClusterClass %q: %w", ws.Spec.ClusterClass, err)
 	}
-	if in.Pods, err = c.podIndex.ByTypedIndex(podsByLabel, index.Label(ws.Namespace, names.Label(ws.Name))); err != nil {
+	if in.Pods, err = c.podIndex.ByTypedIndex(podsByLabel, index.Key(ws.Namespace, names.Label(ws.Name))); err != nil {
 		return nil, fmt.Errorf("list pods of Workspace %s: %w", key, err)
 	}
 	if in.Children, err = c.children(key); err != nil {
 		return nil, err
 	}
-	return in, nil
+	return in, c.bindings(key, in)
+}
+
+// bindings gathers the claims with the verdict on each, and what the Workspace lists.
+func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
+	judged, err := c.judge.OfWorkspace(key, in.Now)
+	if err != nil {
+		return err
+	}
+	for _, j := range judged {
+		binding := workspace.Binding{Claim: j.Claim, Approved: j.Verdict.Approved, Reason: j.Verdict.Reason, Message: j.Verdict.Message}
+		if binding.Credentials, err = c.inForce(j.Claim); err != nil {
+			return err
+		}
+		in.Bindings = append(in.Bindings, binding)
+		if next := j.Verdict.Next; !next.IsZero() {
+			if wait := next.Sub(in.Now); in.Recheck == 0 || wait < in.Recheck {
+				in.Recheck = wait
+			}
+		}
+	}
+	for _, reference := range slices.Concat(in.Workspace.Spec.Datastores, in.Workspace.Spec.Cache) {
+		listed := workspace.Listed{DatastoreReference: reference}
+		if listed.Datastore, err = c.datastores.Datastores(key.Namespace).Get(reference.Name); apierrors.IsNotFound(err) {
+			listed.Datastore = nil
+		} else if err != nil {
+			return fmt.Errorf("get Datastore %q: %w", reference.Name, err)
+		}
+		in.Listed = append(in.Listed, listed)
+	}
+	return nil
+}
+
+// inForce is the managed Secret with the credentials that the claim gets: the datastore's, or with roles PerClaim those of the claim's own
+// login. Nil: there are none yet, or somebody else's Secret has the name.
+func (c *Controller) inForce(claim *v1alpha1.ResourceClaim) (*corev1.Secret, error) {
+	ds, err := c.datastores.Datastores(claim.Namespace).Get(claim.Spec.Datastore)
+	if err != nil {
+		return nil, nil // a cache has it, or has not
+	}
+	name, owner := names.Datastore(ds.Name), metav1.Object(ds)
+	if resourceclaim.PerClaim(ds) {
+		name, owner = names.Claim(claim.Name), claim
+	}
+	secret, err := c.secrets.Secrets(claim.Namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the credentials for ResourceClaim %q: %w", claim.Name, err)
+	}
+	if !metav1.IsControlledBy(secret, owner) || secret.Annotations[v1alpha1.AnnotationRevision] == "" {
+		return nil, nil // a claim that has no login has an empty Secret
+	}
+	return secret, nil
 }
 
 func (c *Controller) children(key cache.ObjectName) (children workspace.Children, err error) {
@@ -48,40 +107,22 @@ func (c *Controller) children(key cache.ObjectName) (children workspace.Children
 	if children.Credentials, err = c.credentials(key); err != nil {
 		return children, err
 	}
-	if children.ConfigMap, err = child(c, key, "ConfigMap", c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
+	if children.ConfigMap, err = apply.Observe(c.memory, key, Name, "ConfigMap", c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
 		return children, err
 	}
-	if children.Service, err = child(c, key, "Service", c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
+	if children.Service, err = apply.Observe(c.memory, key, Name, "Service", c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
 		return children, err
 	}
-	if children.Deployment, err = child(c, key, "Deployment", c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
+	if children.Deployment, err = apply.Observe(c.memory, key, Name, "Deployment", c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
 		return children, err
 	}
-	if children.Autoscaler, err = child(c, key, "HorizontalPodAutoscaler", c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
+	if children.Autoscaler, err = apply.Observe(c.memory, key, Name, "HorizontalPodAutoscaler", c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
 		return children, err
 	}
-	children.DisruptionBudget, err = child(c, key, "PodDisruptionBudget", c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
+	children.DisruptionBudget, err = apply.Observe(c.memory, key, Name, "PodDisruptionBudget", c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
 	return children, err
 }
 
 func (c *Controller) credentials(key cache.ObjectName) (workspace.Secret, error) {
-	return child(c, key, "Secret", c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
-}
-
-// child reads one child from the cache, with the part of it that we applied.
-func child[T reconcile.Object, C reconcile.TypedConfig[C]](c *Controller, key cache.ObjectName, kind string, get func(string) (T, error), name string, extract func(T, string) (C, error)) (reconcile.Child[T, C], error) {
-	found := reconcile.Child[T, C]{Rewritten: c.memory.Rewritten(key, kind)}
-	live, err := get(name)
-	if apierrors.IsNotFound(err) {
-		return found, nil
-	}
-	if err != nil {
-		return found, fmt.Errorf("get %s: %w", name, err)
-	}
-	ours, err := extract(live, Name)
-	if err != nil {
-		return found, fmt.Errorf("read our fields of %s: %w", name, err)
-	}
-	found.Live, found.Ours, found.Legacy = live, ours, reconcile.Legacy(live)
-	return found, nil
+	return apply.Observe(c.memory, key, Name, "Secret", c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
 }

@@ -34,8 +34,10 @@ type Input struct {
 	Managed Secret
 	// Claims are the approved claims for the datastore.
 	Claims []*v1alpha1.ResourceClaim
-	// KeyListed says that formspec-owner-keys has an entry for the owner. Unknown counts as false.
-	KeyListed bool
+	// Logins says that a claim for the datastore has a login of its own there, or may have one.
+	Logins bool
+	// KeyListed says whether formspec-owner-keys has an entry for the owner. Nil: it cannot be read.
+	KeyListed *bool
 	// Revision is a fresh random word, for credentials that are new.
 	Revision string
 	// Refusal is why the last write failed. Nil: it did not.
@@ -67,6 +69,8 @@ type Check struct {
 	Finding
 	// OK says that the credentials work.
 	OK bool
+	// Superuser says that the endpoint's user may do everything on the server.
+	Superuser bool
 	// At is when it ended.
 	At time.Time
 	// Failures counts the probes in a row that failed.

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
@@ -19,9 +20,7 @@ func Status(in Input) v1alpha1.DatastoreStatus {
 	ds := in.Datastore
 	status := *ds.Status.DeepCopy()
 	status.ObservedGeneration = ds.Generation
-	if in.KeyListed {
-		status.KeyListed = true
-	}
+	status.KeyListed = ptr.Deref(in.KeyListed, status.KeyListed)
 	set := func(conditionType string, value metav1.ConditionStatus, f Finding) {
 		status.Conditions = condition.Set(status.Conditions, metav1.Condition{
 			Type: conditionType, Status: value, Reason: f.Reason, Message: f.Message, ObservedGeneration: ds.Generation,
@@ -98,6 +97,9 @@ func (in Input) judge(check *Check) (metav1.ConditionStatus, Finding) {
 		return metav1.ConditionTrue, notProbed
 	case check == nil:
 		return in.before()
+	case check.OK && check.Superuser && in.Datastore.Spec.Roles != v1alpha1.RolesPerClaim:
+		return metav1.ConditionTrue, Finding{Reason: v1alpha1.ReasonSharedAdminCredentials, Message: "the endpoint works, and its user may do " +
+			"everything on the server, which every claim then may. Use a lesser user, or set spec.roles to PerClaim"}
 	default:
 		return condition.Bool(check.OK), check.Finding
 	}

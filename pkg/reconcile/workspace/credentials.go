@@ -18,7 +18,8 @@ func (in Input) credentials() *corev1ac.SecretApplyConfiguration {
 	return corev1ac.Secret(names.Credentials(in.Workspace.Name), in.Workspace.Namespace).
 		WithLabels(in.labels()).
 		WithAnnotations(map[string]string{v1alpha1.AnnotationWorkspaceName: in.Workspace.Name}).
-		WithType(corev1.SecretTypeOpaque)
+		WithType(corev1.SecretTypeOpaque).
+		WithData(in.credentialData())
 }
 
 // retain adds the write that freezes the Secret.

@@ -52,6 +52,12 @@ type Input struct {
 	Children Children
 	// Pods are the pods that carry the workspace's label.
 	Pods []*corev1.Pod
+	// Bindings are the claims that name the Workspace, by datastore and then by name.
+	Bindings []Binding
+	// Listed are the datastores and caches that the Workspace lists, in its order.
+	Listed []Listed
+	// Recheck is when the next verdict on a claim changes by itself. Zero: never.
+	Recheck time.Duration
 	// Refusal is why the last write failed. Nil: it did not.
 	Refusal *reconcile.Refusal
 }

@@ -42,9 +42,13 @@ func Make(in Input) Plan {
 		p = in.evict()
 	case obstacle != nil:
 		// What runs keeps running as it is; nothing new starts.
+		in.withdraw(&p)
 		p.After = obstacle.after
 	default:
 		p = in.converge()
+	}
+	if in.Recheck > 0 && (p.After == 0 || in.Recheck < p.After) {
+		p.After = in.Recheck
 	}
 	p.Status = Status(in, p)
 	return p

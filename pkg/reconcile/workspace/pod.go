@@ -4,6 +4,9 @@
 package workspace
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -33,6 +36,9 @@ func (in Input) podTemplate() *corev1ac.PodTemplateSpecApplyConfiguration {
 	template := corev1ac.PodTemplateSpec().WithLabels(in.labels())
 	if hash := in.artifactHash(); hash != "" {
 		template.WithAnnotations(map[string]string{v1alpha1.AnnotationArtifactHash: hash})
+	}
+	if revision := in.credentialRevision(); revision != "" {
+		template.WithAnnotations(map[string]string{v1alpha1.AnnotationCredentials: revision})
 	}
 	return template.WithSpec(corev1ac.PodSpec().
 		WithNodeSelector(in.nodeSelector()).
@@ -95,8 +101,10 @@ func (in Input) env() []*corev1ac.EnvVarApplyConfiguration {
 		corev1ac.EnvVar().WithName("WORKSPACE_ID").WithValue(in.Workspace.Name),
 	}
 	if url := in.Settings.ControlURL; url != "" {
-		env = append([]*corev1ac.EnvVarApplyConfiguration{corev1ac.EnvVar().WithName("CONTROL_CLUSTER_URL").WithValue(url)}, env...)
+		env = append(env, corev1ac.EnvVar().WithName("CONTROL_CLUSTER_URL").WithValue(url))
 	}
+	env = append(env, in.credentialEnv()...)
+	slices.SortFunc(env, func(a, b *corev1ac.EnvVarApplyConfiguration) int { return strings.Compare(*a.Name, *b.Name) })
 	return env
 }
 
@@ -139,6 +147,9 @@ func (in Input) artifactHash() string {
 func (in Input) artifact() *v1alpha1.ArtifactStatus {
 	known := in.Workspace.Status.Artifact
 	hash := in.Workspace.Annotations[v1alpha1.AnnotationArtifactHash]
+	if hash == "" && (known == nil || known.Cursor == 0) {
+		hash = in.runningHash() // the annotation may have gone before the status could tell of it
+	}
 	if hash == "" || (known != nil && known.Hash == hash) {
 		return known
 	}
@@ -147,4 +158,13 @@ func (in Input) artifact() *v1alpha1.ArtifactStatus {
 		artifact.Cursor = known.Cursor // so that an older request does not come back
 	}
 	return &artifact
+}
+
+// runningHash is the hash that we gave to the pods last. Empty: none.
+func (in Input) runningHash() string {
+	ours := in.Children.Deployment.Ours
+	if ours == nil || ours.Spec == nil || ours.Spec.Template == nil || ours.Spec.Template.ObjectMetaApplyConfiguration == nil {
+		return ""
+	}
+	return ours.Spec.Template.Annotations[v1alpha1.AnnotationArtifactHash]
 }

@@ -124,6 +124,9 @@ func (in Input) assess(p Plan) verdict {
 	if r := in.Refusal; r != nil {
 		return verdict{metav1.ConditionFalse, r.Reason, r.Message, r.Stalled}
 	}
+	if bound := in.datastoresBound(); bound.ready != metav1.ConditionTrue {
+		return bound
+	}
 	if in.asleep() {
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; it wakes when the annotation " + v1alpha1.AnnotationIdle + " is taken off", false}
 	}
@@ -211,15 +214,6 @@ func deploymentCondition(d *appsv1.Deployment, conditionType appsv1.DeploymentCo
 		}
 	}
 	return nil
-}
-
-// datastoresBound is Unknown while nothing evaluates the listed datastores, and does not hold Ready back.
-func (in Input) datastoresBound() verdict {
-	spec := in.Workspace.Spec
-	if len(spec.Datastores)+len(spec.Cache) == 0 {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonNoneListed, "the workspace lists no datastore and no cache", false}
-	}
-	return verdict{metav1.ConditionUnknown, v1alpha1.ReasonNotEvaluated, "this version of the operator does not look at datastores and claims", false}
 }
 
 // autoscalingActive mirrors the autoscaler's own view. Nil: there is none, or it has not looked yet.

@@ -116,26 +116,6 @@ func TestTheArtifactHash(t *testing.T) {
 	}
 }
 
-func TestDatastoresBound(t *testing.T) {
-	listed := []v1alpha1.DatastoreReference{{Name: "pg", Type: "postgres"}}
-	for name, row := range map[string]struct {
-		given  option
-		status metav1.ConditionStatus
-		reason string
-	}{
-		"nothing is listed":     {func(*workspace.Input) {}, isTrue, v1alpha1.ReasonNoneListed},
-		"a datastore is listed": {spec(func(s *v1alpha1.WorkspaceSpec) { s.Datastores = listed }), isUnknown, v1alpha1.ReasonNotEvaluated},
-		"a cache is listed":     {spec(func(s *v1alpha1.WorkspaceSpec) { s.Cache = listed }), isUnknown, v1alpha1.ReasonNotEvaluated},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := conditionOf(workspace.Make(given(row.given)).Status, v1alpha1.ConditionDatastoresBound)
-			if got.Status != row.status || got.Reason != row.reason {
-				t.Errorf("DatastoresBound is %s %s, want %s %s", got.Status, got.Reason, row.status, row.reason)
-			}
-		})
-	}
-}
-
 func TestAutoscalingActiveMirrorsTheAutoscaler(t *testing.T) {
 	reports := func(status corev1.ConditionStatus, reason, message string) option {
 		return func(in *workspace.Input) {

@@ -28,6 +28,8 @@ const (
 	ConditionOvercommitted = "Overcommitted"
 	// ConditionDenied on a ResourceClaim or Datastore is True while nothing may be injected, with the reason.
 	ConditionDenied = "Denied"
+	// ConditionRoleReady on a ResourceClaim is True once its own login is in force, with roles PerClaim. Absent otherwise.
+	ConditionRoleReady = "RoleReady"
 	// ConditionInUse on a ClusterClass is True while a Workspace names it, with the count.
 	ConditionInUse = "InUse"
 	// ConditionUnenforcedFeatures on a ClusterClass names what the class promises and the operator does not enforce. Absent if there is nothing.
@@ -88,8 +90,14 @@ const (
 	ReasonInternalError = "InternalError"
 	// ReasonNoneListed: the Workspace lists no datastore and no cache.
 	ReasonNoneListed = "NoneListed"
-	// ReasonNotEvaluated: nothing has looked at the listed datastores yet.
-	ReasonNotEvaluated = "NotEvaluated"
+	// ReasonBound: each listed datastore and cache has an approved claim.
+	ReasonBound = "Bound"
+	// ReasonClaimMissing: a listed datastore has no ResourceClaim for the workspace.
+	ReasonClaimMissing = "ClaimMissing"
+	// ReasonNotValidated: a listed datastore has an approved claim, and no credentials that were ever found to work.
+	ReasonNotValidated = "NotValidated"
+	// ReasonNameCollision: two datastores would be injected under the same variable names.
+	ReasonNameCollision = "NameCollision"
 	// ReasonScalingActive: the autoscaler computes replica counts.
 	ReasonScalingActive = "ScalingActive"
 )
@@ -114,16 +122,42 @@ const (
 	ReasonOvercommitted = "Overcommitted"
 	// ReasonSecretNotFound: spec.endpointSecretRef names no Secret.
 	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonSecretTypeRefused: the Secret is of a kind that holds no connection string.
+	ReasonSecretTypeRefused = "SecretTypeRefused"
+	// ReasonTrimmed of an Event: line ends at the end of the connection string are left out.
+	ReasonTrimmed = "ConnectionStringTrimmed"
 	// ReasonSecretKeyEmpty: the Secret lacks the key, or its value is empty.
 	ReasonSecretKeyEmpty = "SecretKeyEmpty"
+	// ReasonValidated: the endpoint answered, with the given credentials where it knows any.
+	ReasonValidated = "Validated"
+	// ReasonInvalidConnectionString: the connection string is none that the driver understands; the message says what is wrong with it.
+	ReasonInvalidConnectionString = "InvalidConnectionString"
+	// ReasonUnsupportedOption: the connection string has an option that names a file, a service or a way of authentication that the
+	// operator does not use; the message names it.
+	ReasonUnsupportedOption = "UnsupportedOption"
+	// ReasonUnsupportedTLSMode: the connection string asks for TLS in a way that does not exist or that verifies nothing where it must.
+	ReasonUnsupportedTLSMode = "UnsupportedTLSMode"
+	// ReasonInvalidCertificateAuthority: the certificate authority in the Secret is no PEM certificate.
+	ReasonInvalidCertificateAuthority = "InvalidCertificateAuthority"
 	// ReasonNotProbed: the driver has nothing to probe; the connection string was checked by form only.
 	ReasonNotProbed = "NotProbed"
 	// ReasonSharedAdminCredentials: the endpoint's user is a superuser, and every claim gets it.
 	ReasonSharedAdminCredentials = "SharedAdminCredentials"
+	// ReasonRoleRefused: the endpoint's user may not manage roles, or what it finds on the server is not the operator's; the message has
+	// the details.
+	ReasonRoleRefused = "RoleRefused"
 	// ReasonTLSVerificationFailed: the server's certificate does not verify.
 	ReasonTLSVerificationFailed = "TLSVerificationFailed"
 	// ReasonAuthenticationFailed: the server refuses the credentials.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
+	// ReasonPermissionDenied: the credentials are right, and their user may not use the database.
+	ReasonPermissionDenied = "PermissionDenied"
+	// ReasonDatabaseNotFound: the credentials are right, and the server has no such database.
+	ReasonDatabaseNotFound = "DatabaseNotFound"
+	// ReasonTooManyConnections: the server or the user has no connection left.
+	ReasonTooManyConnections = "TooManyConnections"
+	// ReasonServerNotReady: the server answers that it cannot serve now, such as while it starts.
+	ReasonServerNotReady = "ServerNotReady"
 	// ReasonUnreachable: no answer from the server within the deadline.
 	ReasonUnreachable = "Unreachable"
 )
@@ -160,6 +194,12 @@ const (
 	ReasonExpired = "Expired"
 	// ReasonSuperseded: a later grant for the same workspace and datastore is in force.
 	ReasonSuperseded = "Superseded"
+	// ReasonRoleInForce: the claim's own login was made as the claim says.
+	ReasonRoleInForce = "RoleInForce"
+	// ReasonRolePending: the claim's own login is being made or dropped.
+	ReasonRolePending = "RolePending"
+	// ReasonRoleLeftBehind of an Event: the claim went before its login could be dropped, which is on the server still.
+	ReasonRoleLeftBehind = "RoleLeftBehind"
 	// ReasonOwnerKeysUnavailable: the owner keys cannot be read; what was verified before stays in force.
 	ReasonOwnerKeysUnavailable = "OwnerKeysUnavailable"
 )

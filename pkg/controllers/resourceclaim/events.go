@@ -1,0 +1,152 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resourceclaim
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/index"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
+)
+
+func addIndexes(config Config) error { return index.Claims(config.Claims.TypedInformer()) }
+
+// claimHandler wakes a claim and its rivals: those for the same workspace and datastore, of which the latest wins.
+func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.ResourceClaim] {
+	wake := func(claim *v1alpha1.ResourceClaim) {
+		for _, other := range c.find(index.ClaimsByWorkspace, claim.Namespace, claim.Spec.Workspace) {
+			if other.Spec.Datastore == claim.Spec.Datastore {
+				c.queue.Add(cache.MetaObjectToName(other))
+			}
+		}
+	}
+	return cache.TypedResourceEventHandlerFuncs[*v1alpha1.ResourceClaim]{
+		AddFunc: wake,
+		UpdateFunc: func(old, cur *v1alpha1.ResourceClaim) {
+			echo := c.memory.Echo(cache.MetaObjectToName(cur), cur.ResourceVersion)
+			changed := old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil)
+			own := old.Annotations[v1alpha1.AnnotationRotateCredentials] != cur.Annotations[v1alpha1.AnnotationRotateCredentials] ||
+				!slices.Equal(old.Finalizers, cur.Finalizers)
+			switch {
+			case echo:
+			case changed:
+				wake(old)
+				wake(cur)
+			case own:
+				c.queue.Add(cache.MetaObjectToName(cur))
+			}
+		},
+		DeleteFunc: func(claim cache.DeletedObject[*v1alpha1.ResourceClaim]) {
+			if claim.OptionalObj != nil {
+				wake(claim.OptionalObj)
+			}
+			c.queue.Add(claim.GetObjectName())
+		},
+	}
+}
+
+// datastoreHandler wakes the claims for a datastore whose owner changed whom it trusts or lets in.
+func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha1.Datastore] {
+	wake := func(ds *v1alpha1.Datastore) { c.wakeAll(index.ClaimsByDatastore, ds.Namespace, ds.Name) }
+	return cache.TypedResourceEventHandlerDetailedFuncs[*v1alpha1.Datastore]{
+		AddFunc: func(ds *v1alpha1.Datastore, initial bool) {
+			if !initial { // every claim wakes at the start anyway
+				wake(ds)
+			}
+		},
+		UpdateFunc: func(old, cur *v1alpha1.Datastore) {
+			if old.UID != cur.UID || old.Generation != cur.Generation || old.Status.KeyListed != cur.Status.KeyListed ||
+				(old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) {
+				wake(cur)
+			}
+		},
+		DeleteFunc: func(ds cache.DeletedObject[*v1alpha1.Datastore]) {
+			c.wakeAll(index.ClaimsByDatastore, ds.GetNamespace(), ds.GetName())
+		},
+	}
+}
+
+// secretHandler wakes the claim whose own login somebody changed, and the claims for a datastore whose credentials have come or changed.
+func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Secret] {
+	wake := func(secret *corev1.Secret) {
+		switch owner := metav1.GetControllerOfNoCopy(secret); {
+		case owner == nil:
+		case owner.Kind == "ResourceClaim" && secret.Labels[v1alpha1.LabelClaim] != "":
+			if key := cache.NewObjectName(secret.Namespace, owner.Name); !c.memory.Echo(key, secret.ResourceVersion) {
+				c.queue.Add(key)
+			}
+		case owner.Kind == "Datastore" && secret.Labels[v1alpha1.LabelDatastore] != "":
+			c.wakeLogins(secret.Namespace, owner.Name)
+		}
+	}
+	return cache.TypedResourceEventHandlerDetailedFuncs[*corev1.Secret]{
+		AddFunc: func(secret *corev1.Secret, initial bool) {
+			if !initial { // every claim wakes at the start anyway
+				wake(secret)
+			}
+		},
+		UpdateFunc: func(_, cur *corev1.Secret) { wake(cur) },
+		DeleteFunc: func(secret cache.DeletedObject[*corev1.Secret]) {
+			if secret.OptionalObj != nil {
+				wake(secret.OptionalObj)
+			}
+		},
+	}
+}
+
+// wakeLogins wakes the claims for a datastore that have or want logins of their own.
+func (c *Controller) wakeLogins(namespace, datastore string) {
+	ds, err := c.datastores.Datastores(namespace).Get(datastore)
+	each := err == nil && resourceclaim.PerClaim(ds)
+	for _, claim := range c.find(index.ClaimsByDatastore, namespace, datastore) {
+		if each || slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer) {
+			c.queue.Add(cache.MetaObjectToName(claim))
+		}
+	}
+}
+
+// workspaceHandler wakes the claims for a workspace that has come or gone.
+func (c *Controller) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha1.Workspace] {
+	return cache.TypedResourceEventHandlerDetailedFuncs[*v1alpha1.Workspace]{
+		AddFunc: func(ws *v1alpha1.Workspace, initial bool) {
+			if !initial { // every claim wakes at the start anyway
+				c.wakeAll(index.ClaimsByWorkspace, ws.Namespace, ws.Name)
+			}
+		},
+		DeleteFunc: func(ws cache.DeletedObject[*v1alpha1.Workspace]) {
+			c.wakeAll(index.ClaimsByWorkspace, ws.GetNamespace(), ws.GetName())
+		},
+	}
+}
+
+func (c *Controller) wakeAll(indexName, namespace, name string) {
+	for _, claim := range c.find(indexName, namespace, name) {
+		c.queue.Add(cache.MetaObjectToName(claim))
+	}
+}
+
+func (c *Controller) find(indexName, namespace, name string) []*v1alpha1.ResourceClaim {
+	claims, err := c.claimIndex.ByTypedIndex(indexName, index.Key(namespace, name))
+	if err != nil {
+		return nil // the index is always there
+	}
+	return claims
+}
+
+// enqueueAll is for a change of the owners' keys, which is rare.
+func (c *Controller) enqueueAll() {
+	all, err := c.claims.List(labels.Everything())
+	if err != nil {
+		return // a cache never fails
+	}
+	for _, claim := range all {
+		c.queue.Add(cache.MetaObjectToName(claim))
+	}
+}

@@ -1,0 +1,128 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+)
+
+// Binding is one claim that names the Workspace, with the verdict on it.
+type Binding struct {
+	// Claim is never nil.
+	Claim *v1alpha1.ResourceClaim
+	// Approved says that the grant is valid and the workspace may use the datastore.
+	Approved bool
+	// Reason and Message say why not.
+	Reason, Message string
+	// Credentials is the managed Secret with the credentials in force. Nil: there are none yet.
+	Credentials *corev1.Secret
+}
+
+// readOnly precedes the keys of a managed Secret that hold credentials for reading only.
+const readOnly = "read-only-"
+
+// parts are the parts of an endpoint: their keys in a managed Secret, and the ends of the variables' names. Source: contract §4.
+var parts = []struct{ key, variable string }{
+	{"uri", "DSN"}, {"host", "HOST"}, {"port", "PORT"}, {"user", "USER"}, {"password", "PASSWORD"}, {"database", "DATABASE"},
+}
+
+// variable is the beginning of the names of a datastore's variables, without the prefix FORMSPEC_ or FORMA_.
+func variable(datastore string) string {
+	return "DATASTORE_" + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= '0' && r <= '9':
+			return r
+		default:
+			return '_'
+		}
+	}, datastore)
+}
+
+// injected are the approved bindings with credentials, one for each datastore, by name. Of two datastores whose variables would have the
+// same names, the one whose claim is older is injected.
+func (in Input) injected() []Binding {
+	byVariable := map[string]Binding{}
+	for _, b := range in.Bindings {
+		if !b.Approved || b.Credentials == nil {
+			continue
+		}
+		name := variable(b.Claim.Spec.Datastore)
+		if other, taken := byVariable[name]; !taken || earlier(b.Claim, other.Claim) {
+			byVariable[name] = b
+		}
+	}
+	return slices.SortedFunc(maps.Values(byVariable), func(a, b Binding) int {
+		return strings.Compare(a.Claim.Spec.Datastore, b.Claim.Spec.Datastore)
+	})
+}
+
+func earlier(a, b *v1alpha1.ResourceClaim) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name)) < 0
+}
+
+// credentialData is what the credentials Secret holds: every variable of every approved claim, and nothing else.
+func (in Input) credentialData() map[string][]byte {
+	data := map[string][]byte{}
+	for _, b := range in.injected() {
+		prefix := "FORMSPEC_" + variable(b.Claim.Spec.Datastore) + "_"
+		data[prefix+"PERMISSION"] = []byte(b.Claim.Spec.Permission)
+		for _, part := range parts {
+			value, found := b.Credentials.Data[part.key]
+			if b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly {
+				if limited, has := b.Credentials.Data[readOnly+part.key]; has {
+					value, found = limited, true
+				}
+			}
+			if found {
+				data[prefix+part.variable] = value
+			}
+		}
+	}
+	return data
+}
+
+// credentialEnv refers to the credentials Secret for each variable. FORMA_… is the name that earlier tools read.
+func (in Input) credentialEnv() []*corev1ac.EnvVarApplyConfiguration {
+	secret := names.Credentials(in.Workspace.Name)
+	refer := func(name, key string) *corev1ac.EnvVarApplyConfiguration {
+		return corev1ac.EnvVar().WithName(name).WithValueFrom(
+			corev1ac.EnvVarSource().WithSecretKeyRef(corev1ac.SecretKeySelector().WithName(secret).WithKey(key)))
+	}
+	var env []*corev1ac.EnvVarApplyConfiguration
+	for _, key := range slices.Sorted(maps.Keys(in.credentialData())) {
+		env = append(env, refer(key, key))
+		if strings.HasSuffix(key, "_DSN") {
+			env = append(env, refer("FORMA_"+strings.TrimPrefix(key, "FORMSPEC_"), key))
+		}
+	}
+	return env
+}
+
+// credentialRevision changes when the credentials do, which rolls the pods. It is made of random words and tells nothing about them.
+// Empty: nothing is injected.
+func (in Input) credentialRevision() string {
+	injected := in.injected()
+	if len(injected) == 0 {
+		return ""
+	}
+	hash := sha256.New()
+	for _, b := range injected {
+		fmt.Fprintf(hash, "%s=%s\n", b.Claim.Spec.Datastore, b.Credentials.Annotations[v1alpha1.AnnotationRevision])
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:16]
+}

@@ -1,0 +1,190 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workspace_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
+)
+
+// binding is an approved claim for a datastore with credentials that work, and the changes.
+func binding(datastore string, changes ...func(*workspace.Binding)) workspace.Binding {
+	b := workspace.Binding{
+		Claim: &v1alpha1.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: datastore + "-claim", CreationTimestamp: metav1.NewTime(start)},
+			Spec:       v1alpha1.ResourceClaimSpec{Datastore: datastore, Workspace: "shop", Permission: v1alpha1.PermissionReadWrite},
+		},
+		Approved: true,
+		Credentials: &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationRevision: "r1"}},
+			Data: map[string][]byte{
+				"uri": []byte("postgres://app:pw@db/shop"), "host": []byte("db"), "user": []byte("app"), "password": []byte("pw"), "database": []byte("shop"),
+				"read-only-uri": []byte("postgres://app:pw@db/shop?options=ro"),
+			},
+		},
+	}
+	for _, change := range changes {
+		change(&b)
+	}
+	return b
+}
+
+func readOnly(b *workspace.Binding)      { b.Claim.Spec.Permission = v1alpha1.PermissionReadOnly }
+func noCredentials(b *workspace.Binding) { b.Credentials = nil }
+func later(b *workspace.Binding)         { b.Claim.CreationTimestamp = metav1.NewTime(start.Add(time.Hour)) }
+
+func rotated(b *workspace.Binding) { b.Credentials.Annotations[v1alpha1.AnnotationRevision] = "r2" }
+
+func denied(reason string) func(*workspace.Binding) {
+	return func(b *workspace.Binding) { b.Approved, b.Reason, b.Message = false, reason, "because" }
+}
+
+func bound(bindings ...workspace.Binding) option {
+	return func(in *workspace.Input) { in.Bindings = bindings }
+}
+
+// lists a datastore; without a driver there is none of the name.
+func lists(name, listedType string, driver v1alpha1.Driver) option {
+	return func(in *workspace.Input) {
+		listed := workspace.Listed{DatastoreReference: v1alpha1.DatastoreReference{Name: name, Type: listedType}}
+		if driver != "" {
+			listed.Datastore = &v1alpha1.Datastore{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.DatastoreSpec{Driver: driver, Owner: "cloud"}}
+		}
+		in.Listed = append(in.Listed, listed)
+	}
+}
+
+func written[C any](t *testing.T, in workspace.Input) C {
+	t.Helper()
+	for _, write := range workspace.Make(in).Apply {
+		if config, ok := write.Config.(C); ok {
+			return config
+		}
+	}
+	t.Fatalf("nothing of type %T is written", *new(C))
+	return *new(C)
+}
+
+func TestCredentialsOfApprovedClaimsAreInjectedByReference(t *testing.T) {
+	in := given(bound(binding("pg-bank.mandiri"), binding("cache", denied(v1alpha1.ReasonExpired)), binding("files", noCredentials)))
+	secret := written[*corev1ac.SecretApplyConfiguration](t, in)
+	prefix := "FORMSPEC_DATASTORE_PG_BANK_MANDIRI_"
+	want := map[string]string{
+		prefix + "DSN": "postgres://app:pw@db/shop", prefix + "HOST": "db", prefix + "USER": "app", prefix + "PASSWORD": "pw",
+		prefix + "DATABASE": "shop", prefix + "PERMISSION": "read-write",
+	}
+	got := map[string]string{}
+	for key, value := range secret.Data {
+		got[key] = string(value)
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the Secret holds %v, want %v", got, want)
+	}
+	var names []string
+	for _, env := range written[*appsv1ac.DeploymentApplyConfiguration](t, in).Spec.Template.Spec.Containers[0].Env {
+		names = append(names, *env.Name)
+		if !strings.Contains(*env.Name, "_DATASTORE_") {
+			continue
+		}
+		ref := env.ValueFrom.SecretKeyRef
+		if env.Value != nil || *ref.Name != *secret.Name || secret.Data[*ref.Key] == nil {
+			t.Errorf("%s refers to %s of %s, which is not there", *env.Name, *ref.Key, *ref.Name)
+		}
+	}
+	if !slices.IsSorted(names) || !slices.Contains(names, "FORMA_DATASTORE_PG_BANK_MANDIRI_DSN") || len(names) != 3+len(want)+1 {
+		t.Errorf("the variables are %q", names)
+	}
+}
+
+func TestAReadOnlyClaimGetsTheReadOnlyParts(t *testing.T) {
+	secret := written[*corev1ac.SecretApplyConfiguration](t, given(bound(binding("pg", readOnly))))
+	if got := string(secret.Data["FORMSPEC_DATASTORE_PG_DSN"]); got != "postgres://app:pw@db/shop?options=ro" {
+		t.Errorf("the DSN is %q, want the read-only one", got)
+	}
+	if got := string(secret.Data["FORMSPEC_DATASTORE_PG_PERMISSION"]); got != "read-only" {
+		t.Errorf("the permission is %q", got)
+	}
+}
+
+func TestTheOlderOfTwoClaimsWithTheSameNamesIsInjected(t *testing.T) {
+	in := given(bound(binding("a.b", later), binding("a-b")), lists("a.b", "", v1alpha1.DriverPostgres))
+	other := binding("a-b")
+	other.Credentials.Data["host"] = []byte("older")
+	in.Bindings[1] = other
+	if got := string(written[*corev1ac.SecretApplyConfiguration](t, in).Data["FORMSPEC_DATASTORE_A_B_HOST"]); got != "older" {
+		t.Errorf("the host is %q, want that of the older claim", got)
+	}
+	if got := conditionOf(workspace.Make(in).Status, v1alpha1.ConditionDatastoresBound); got.Reason != v1alpha1.ReasonNameCollision {
+		t.Errorf("DatastoresBound says %s, want NameCollision", got.Reason)
+	}
+}
+
+func TestTheRevisionRollsPodsWhenCredentialsChangeAndOnlyThen(t *testing.T) {
+	revision := func(bindings ...workspace.Binding) string {
+		return written[*appsv1ac.DeploymentApplyConfiguration](t, given(bound(bindings...))).Spec.Template.Annotations[v1alpha1.AnnotationCredentials]
+	}
+	one := revision(binding("pg"))
+	if one == "" || one != revision(binding("pg", readOnly)) {
+		t.Error("the revision does not stand for the credentials alone")
+	}
+	if one == revision(binding("pg", rotated)) || one == revision(binding("pg"), binding("cache")) {
+		t.Error("the revision does not change with the credentials")
+	}
+	if got := revision(binding("pg", noCredentials)); got != "" {
+		t.Errorf("the revision is %q without credentials", got)
+	}
+}
+
+func TestDatastoresBound(t *testing.T) {
+	pg := lists("pg", "postgres", v1alpha1.DriverPostgres)
+	for name, row := range map[string]struct {
+		options []option
+		status  metav1.ConditionStatus
+		reason  string
+		ready   bool
+		stalled bool
+	}{
+		"nothing is listed":                       {nil, isTrue, v1alpha1.ReasonNoneListed, true, false},
+		"listed, granted and working":             {[]option{pg, bound(binding("pg"))}, isTrue, v1alpha1.ReasonBound, true, false},
+		"not registered":                          {[]option{lists("pg", "postgres", "")}, isFalse, v1alpha1.ReasonDatastoreNotFound, false, false},
+		"registered with another driver":          {[]option{lists("pg", "valkey", v1alpha1.DriverPostgres)}, isFalse, v1alpha1.ReasonTypeMismatch, false, true},
+		"nobody granted it":                       {[]option{pg}, isFalse, v1alpha1.ReasonClaimMissing, false, false},
+		"the claim is denied":                     {[]option{pg, bound(binding("pg", denied(v1alpha1.ReasonExpired)))}, isFalse, v1alpha1.ReasonExpired, false, false},
+		"the endpoint never worked":               {[]option{pg, bound(binding("pg", noCredentials))}, isFalse, v1alpha1.ReasonNotValidated, false, false},
+		"granted and not listed gates nothing":    {[]option{bound(binding("pg", denied(v1alpha1.ReasonExpired)))}, isTrue, v1alpha1.ReasonNoneListed, true, false},
+		"a type that is left out fits any driver": {[]option{lists("pg", "", v1alpha1.DriverPostgres), bound(binding("pg"))}, isTrue, v1alpha1.ReasonBound, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := workspace.Make(given(append(row.options, settled, ready(1))...)).Status
+			got := conditionOf(status, v1alpha1.ConditionDatastoresBound)
+			if got.Status != row.status || got.Reason != row.reason {
+				t.Errorf("DatastoresBound is %s %s, want %s %s", got.Status, got.Reason, row.status, row.reason)
+			}
+			if is := readyCondition(status).Status == isTrue; is != row.ready {
+				t.Errorf("Ready is %s %s", readyCondition(status).Status, readyCondition(status).Reason)
+			}
+			if is := conditionOf(status, v1alpha1.ConditionStalled).Status == isTrue; is != row.stalled {
+				t.Errorf("Stalled is %v, want %v", is, row.stalled)
+			}
+		})
+	}
+}
+
+func TestTheNextVerdictIsAwaited(t *testing.T) {
+	in := given(settled, ready(1), func(in *workspace.Input) { in.Recheck = time.Minute })
+	if got := workspace.Make(in).After; got != time.Minute {
+		t.Errorf("the plan looks again after %s, want when the verdict changes", got)
+	}
+}
