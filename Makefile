@@ -62,6 +62,10 @@ test: bin/testcount kubernetes ## Run all tests: unit tests, and integration tes
 test-unit: bin/testcount ## Run the unit tests only
 	go test -json -race $(TESTFLAGS) $(UNIT) | bin/testcount
 
+.PHONY: e2e-long
+e2e-long: kubernetes ## Run the integration tests with more objects and longer windows, among them ten minutes of random edits
+	FORMSPEC_LONG=1 go test -race -count=1 -timeout=90m -v $(TESTFLAGS) ./test/integration
+
 .PHONY: bench
 bench: ## Run the Go benchmarks
 	go test -run '^$$' -bench . -benchmem $(TESTFLAGS) ./cmd/... ./pkg/...

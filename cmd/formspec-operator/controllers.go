@@ -56,6 +56,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		Recorder:       d.events.NewRecorder(scheme.Scheme, clusterclass.Name),
 		Clock:          clock.RealClock{},
 		Metrics:        reconcileMetrics,
+		AllowUnpinned:  d.options.dev,
 	})
 	if err != nil {
 		return nil, err

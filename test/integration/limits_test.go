@@ -41,16 +41,23 @@ func crowded(class *v1alpha1.ClusterClass, each int, namespaces ...*scenario) *c
 	c := &crowd{scenario: namespaces[0], class: class, namespaces: namespaces, tenants: map[string]*tenant{}}
 	c.Helper()
 	c.census = c.count(class)
+	c.rush(each)
+	return c
+}
+
+// rush creates the Workspaces.
+func (c *crowd) rush(each int) {
+	c.Helper()
 	var wg sync.WaitGroup
-	errs := make(chan error, each*len(namespaces))
-	for _, s := range namespaces {
+	errs := make(chan error, each*len(c.namespaces))
+	for _, s := range c.namespaces {
 		for i := range each {
 			w := &tenant{scenario: s, name: fmt.Sprintf("w%02d", i)}
 			c.tenants[w.key()] = w
 		}
 		wg.Go(func() {
 			for i := range each {
-				ws := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("w%02d", i)}, Spec: v1alpha1.WorkspaceSpec{ClusterClass: class.Name}}
+				ws := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("w%02d", i)}, Spec: v1alpha1.WorkspaceSpec{ClusterClass: c.class.Name}}
 				_, err := s.formspec.FormspecV1alpha1().Workspaces(s.namespace).Create(s.Context(), ws, metav1.CreateOptions{})
 				errs <- err
 			}
@@ -61,7 +68,6 @@ func crowded(class *v1alpha1.ClusterClass, each int, namespaces ...*scenario) *c
 	for err := range errs {
 		c.must("create a Workspace", err)
 	}
-	return c
 }
 
 func (w *tenant) key() string { return w.namespace + "/" + w.name }
@@ -114,18 +120,18 @@ func (c *crowd) settled(running int) (admitted, waiting []*tenant) {
 	return admitted, waiting
 }
 
-// childless returns an error if any of the Workspaces has a child.
-func (c *crowd) childless(tenants []*tenant) error {
+// childless returns an error if any of the Workspaces has a child of these kinds.
+func (c *crowd) childless(tenants []*tenant, kinds ...childKind) error {
 	c.Helper()
 	forbidden := map[string]string{}
 	for _, w := range tenants {
-		for _, k := range childKinds {
+		for _, k := range kinds {
 			forbidden[w.namespace+"/"+k.kind+"/"+k.name(w.name)] = w.name
 		}
 	}
 	var errs []error
 	for _, s := range c.namespaces {
-		for _, k := range childKinds {
+		for _, k := range kinds {
 			list, err := k.of(s).List(s.Context(), metav1.ListOptions{})
 			s.must("list", err)
 			for _, child := range list.Items {
@@ -142,14 +148,14 @@ func (c *crowd) childless(tenants []*tenant) error {
 type census struct {
 	class string
 	mu    sync.Mutex
-	there sets.Set[types.UID]
+	there map[types.UID]string // the Workspace
 	most  int
 	log   []string
 }
 
 func (s *scenario) count(class *v1alpha1.ClusterClass) *census {
 	s.Helper()
-	c := &census{class: class.Name, there: sets.New[types.UID]()}
+	c := &census{class: class.Name, there: map[types.UID]string{}}
 	list, err := s.kube.AppsV1().Deployments("").List(s.Context(), metav1.ListOptions{Limit: 1})
 	s.must("list the Deployments", err)
 	watcher, err := s.kube.AppsV1().Deployments("").Watch(s.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
@@ -168,16 +174,30 @@ func (s *scenario) count(class *v1alpha1.ClusterClass) *census {
 func (c *census) saw(event watch.EventType, d *appsv1.Deployment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := c.there.Has(d.UID)
+	was := len(c.there)
 	if event != watch.Deleted && d.Annotations[v1alpha1.AnnotationClusterClass] == c.class {
-		c.there.Insert(d.UID)
+		c.there[d.UID] = d.Namespace + "/" + metav1.GetControllerOf(d).Name
 	} else {
-		c.there.Delete(d.UID)
+		delete(c.there, d.UID)
 	}
-	if c.there.Has(d.UID) != was {
-		c.most = max(c.most, c.there.Len())
-		c.log = append(c.log, fmt.Sprintf("%s %s/%s: %d", event, d.Namespace, d.Name, c.there.Len()))
+	if len(c.there) != was {
+		c.most = max(c.most, len(c.there))
+		c.log = append(c.log, fmt.Sprintf("%s %s/%s: %d", event, d.Namespace, d.Name, len(c.there)))
 	}
+}
+
+// names are the Workspaces whose Deployments there are, as namespace/name.
+func (c *census) names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Values(c.there))
+}
+
+// now is how many there are.
+func (c *census) now() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.there)
 }
 
 // peaked returns an error unless just n were the most that there have ever been.
@@ -263,7 +283,7 @@ func TestMaxWorkspaces(t *testing.T) {
 	class := s.class(limit(3))
 	c := crowded(class, 10, s, given(t), given(t), given(t))
 	admitted, waiting := c.settled(3)
-	if err := c.childless(waiting); err != nil {
+	if err := c.childless(waiting, childKinds...); err != nil {
 		t.Error(err)
 	}
 	c.countedAs(40, 3)

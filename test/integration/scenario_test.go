@@ -48,11 +48,17 @@ func given(t *testing.T) *scenario {
 	if shared == nil {
 		t.Skip("integration tests need a control plane: run go test without -short")
 	}
+	return givenIn(t, shared)
+}
+
+// givenIn begins a scenario in a control plane of the test's own.
+func givenIn(t *testing.T, env *environment) *scenario {
+	t.Helper()
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
 	if len(name) > 40 {
 		name = strings.Trim(name[:40], "-")
 	}
-	s := &scenario{T: t, environment: shared, namespace: name + "-" + rand.String(5)}
+	s := &scenario{T: t, environment: env, namespace: name + "-" + rand.String(5)}
 	s.createNamespace(s.namespace)
 	t.Cleanup(s.end)
 	return s

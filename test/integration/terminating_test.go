@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -115,7 +116,7 @@ func TestANamespaceThatLingers(t *testing.T) {
 				if apierrors.IsNotFound(err) {
 					return nil
 				}
-				return fmt.Errorf("it is still there (%w)", err)
+				return errors.Join(errors.New("it is still there"), err)
 			})
 		})
 	}

@@ -50,6 +50,8 @@ func (e *NameTakenError) Error() string {
 type Result struct {
 	// ResourceVersion of the object as written.
 	ResourceVersion string
+	// Existed says that an object which was to be created was there already, and ours. More of it than was written is news to the cache.
+	Existed bool
 	// Rewritten is what is left of the write as ours, if something changed it on its way in. Nil: it arrived as it was sent.
 	Rewritten reconcile.Config
 }
@@ -127,7 +129,8 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 	if !write.Adopt {
 		written, err = api.Apply(ctx, conditional(config, write), options)
 	}
-	adopting := write.Adopt || (write.Create && nameTaken(err))
+	existed := write.Create && nameTaken(err)
+	adopting := write.Adopt || existed
 	if adopting {
 		var live T
 		if live, err = adopt(ctx, w.Manager, api, kind, ns, name, owns); err != nil {
@@ -142,7 +145,7 @@ func send[T object, C reconcile.TypedConfig[C]](ctx context.Context, w *Writer, 
 	if err != nil {
 		return Result{}, fmt.Errorf("apply %s %s/%s: %w", kind, ns, name, err)
 	}
-	result := Result{ResourceVersion: written.GetResourceVersion()}
+	result := Result{ResourceVersion: written.GetResourceVersion(), Existed: existed}
 	got, err := extract(written, w.Manager)
 	if err != nil {
 		return result, fmt.Errorf("read our fields of %s %s/%s: %w", kind, ns, name, err)

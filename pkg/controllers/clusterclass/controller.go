@@ -25,7 +25,7 @@ import (
 // Name of the controller: in logs, metrics and events, and as the field manager of what it writes.
 const Name = "formspec-clusterclass"
 
-// Config is what the controller is made from. Every field but Metrics is needed.
+// Config is what the controller is made from. Every field but Metrics and AllowUnpinned is needed.
 type Config struct {
 	FormSpec versioned.Interface
 
@@ -36,6 +36,9 @@ type Config struct {
 	Recorder events.EventRecorder
 	Clock    clock.WithTicker
 	Metrics  *worker.Metrics
+
+	// AllowUnpinned accepts an image without a version (--dev).
+	AllowUnpinned bool
 }
 
 // Controller says how ClusterClasses are used, and holds them while they are.
@@ -45,6 +48,7 @@ type Controller struct {
 	ledger   *admission.Ledger
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
+	unpinned bool
 
 	classes    formspeclisters.ClusterClassLister
 	workspaces []workspaceIndexer
@@ -63,6 +67,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		ledger:   config.Ledger,
 		recorder: config.Recorder,
 		clock:    config.Clock,
+		unpinned: config.AllowUnpinned,
 		classes:  config.ClusterClasses.Lister(),
 		store:    config.ClusterClasses.Informer().GetStore(),
 		queue:    worker.NewQueue(Name, config.Clock),

@@ -23,7 +23,9 @@ func (c *Controller) gather(key cache.ObjectName) (*clusterclass.Input, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get ClusterClass %q: %w", key.Name, err)
 	}
-	return &clusterclass.Input{Now: c.clock.Now(), Class: class, Workspaces: c.using(key.Name), Admitted: c.ledger.Admitted(key.Name)}, nil
+	return &clusterclass.Input{
+		Now: c.clock.Now(), AllowUnpinned: c.unpinned, Class: class, Workspaces: c.using(key.Name), Admitted: c.ledger.Admitted(key.Name),
+	}, nil
 }
 
 // using names the Workspaces that name the class, sorted.

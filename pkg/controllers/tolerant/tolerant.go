@@ -15,8 +15,8 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// Serializer decodes an object that does not fit its type as one with metadata only, which carries what is wrong as the annotation
-// v1alpha1.AnnotationUndecodable. The annotation exists in this process only.
+// Serializer decodes an object that does not fit its type as one with metadata and the name of its class only, which carries what is wrong
+// as the annotation v1alpha1.AnnotationUndecodable. The annotation exists in this process only.
 func Serializer(strict runtime.NegotiatedSerializer) runtime.NegotiatedSerializer {
 	return serializer{strict}
 }
@@ -98,13 +98,25 @@ func (d decoder) reduce(item map[string]json.RawMessage, kind string) (json.RawM
 	if item["metadata"], err = json.Marshal(metadata); err != nil {
 		return nil, err
 	}
-	item["spec"] = json.RawMessage("{}")
+	item["spec"] = reference(item["spec"])
 	if problem, raw, err = d.try(item); problem == nil || err != nil {
 		return raw, err
 	}
 	delete(item, "status")
 	_, raw, err = d.try(item)
 	return raw, err
+}
+
+// reference keeps of a spec what must not get lost: a class is in use also by a Workspace that cannot be read.
+func reference(spec json.RawMessage) json.RawMessage {
+	var fields struct {
+		ClusterClass json.RawMessage `json:"clusterClass"`
+	}
+	var class string
+	if json.Unmarshal(spec, &fields) != nil || json.Unmarshal(fields.ClusterClass, &class) != nil {
+		return json.RawMessage("{}")
+	}
+	return json.RawMessage(`{"clusterClass":` + string(quote(class)) + "}")
 }
 
 // try decodes the item. problem is why it does not decode.

@@ -43,6 +43,9 @@ func TestOneBadItemDoesNotSpoilTheList(t *testing.T) {
 	if good.Spec.ClusterClass != "c" || good.Annotations[v1alpha1.AnnotationUndecodable] != "" {
 		t.Errorf("the good one came as %+v", good)
 	}
+	if bad.Spec.ClusterClass != "c" || worse.Spec.ClusterClass != "" {
+		t.Errorf("the classes came as %q and %q, want c and none", bad.Spec.ClusterClass, worse.Spec.ClusterClass)
+	}
 	if bad.UID != "u" || bad.Annotations["a"] != "b" || bad.Status.Phase != v1alpha1.PhaseReady ||
 		!strings.Contains(bad.Annotations[v1alpha1.AnnotationUndecodable], "cpu") {
 		t.Errorf("the bad one came as %+v", bad)

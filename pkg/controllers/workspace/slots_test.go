@@ -4,15 +4,22 @@
 package workspace
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -23,6 +30,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
 	formspecfake "github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/fake"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
@@ -31,6 +39,7 @@ import (
 type caches struct {
 	*testing.T
 	*Controller
+	client      *kubefake.Clientset
 	workspaces  cache.Indexer
 	deployments cache.Indexer
 }
@@ -38,10 +47,12 @@ type caches struct {
 func newCaches(t *testing.T) *caches {
 	t.Helper()
 	own := formspecinformers.NewSharedInformerFactory(formspecfake.NewClientset(), 0)
-	children := kubeinformers.NewSharedInformerFactory(kubefake.NewClientset(), 0)
+	client := kubefake.NewClientset()
+	children := kubeinformers.NewSharedInformerFactory(client, 0)
 	kinds := own.Formspec().V1alpha1()
-	keys := ownerkeys.New(kubefake.NewClientset(), "formspec-system")
+	keys := ownerkeys.New(client, "formspec-system")
 	controller, err := New(t.Context(), Config{
+		Client:            client,
 		Workspaces:        kinds.Workspaces(),
 		ClusterClasses:    kinds.ClusterClasses(),
 		Datastores:        kinds.Datastores(),
@@ -63,7 +74,7 @@ func newCaches(t *testing.T) *caches {
 	}
 	t.Cleanup(controller.queue.ShutDown)
 	return &caches{
-		T: t, Controller: controller,
+		T: t, Controller: controller, client: client,
 		workspaces:  own.Formspec().V1alpha1().Workspaces().Informer().GetIndexer(),
 		deployments: children.Apps().V1().Deployments().Informer().GetIndexer(),
 	}
@@ -264,5 +275,32 @@ func TestOnlyALivingWorkspaceIsWokenForASlot(t *testing.T) {
 	}
 	if !slices.Equal(woken, []string{"a"}) {
 		t.Errorf("woke %q, want a", woken)
+	}
+}
+
+// A child that the cache lost sight of comes back whole by our own write, whose event wakes nobody: its status must be read all the same.
+func TestAChildThatExistedIsLookedAtAgain(t *testing.T) {
+	for name, existed := range map[string]bool{"a new child": false, "a child that was there": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCaches(t)
+				ws := waiting("shop", "shop", 1)
+				d := c.deployed(ws)
+				if existed {
+					c.must(c.client.Tracker().Add(d))
+				}
+				c.client.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					created := strings.Contains(string(action.(clienttesting.PatchAction).GetPatch()), `"resourceVersion":"1"`)
+					return existed && created, d, apierrors.NewConflict(appsv1.Resource("deployments"), d.Name, errors.New("it is there"))
+				})
+				write := reconcile.Write{Create: true, Config: appsv1ac.Deployment(d.Name, d.Namespace)}
+				c.must(c.apply(t.Context(), cache.MetaObjectToName(ws), write, func(metav1.Object) bool { return true }))
+				<-time.After(batch)
+				synctest.Wait()
+				if woken := c.queue.Len() == 1; woken != existed {
+					t.Errorf("looked at again: %v, want %v", woken, existed)
+				}
+			})
+		})
 	}
 }

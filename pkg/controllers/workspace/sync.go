@@ -109,6 +109,9 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reco
 	if r := c.memory.Rewritten(key, kind); r == nil || !r.Hidden() { // else the cache will never see it
 		c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
 	}
+	if result.Existed {
+		c.enqueue(key, soon) // the event of a write wakes nobody, and this one brings the child's status, too
+	}
 	return nil
 }
 

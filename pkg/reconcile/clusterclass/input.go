@@ -14,6 +14,8 @@ import (
 type Input struct {
 	// Now is the time of the decision.
 	Now time.Time
+	// AllowUnpinned accepts an image without a version (--dev).
+	AllowUnpinned bool
 	// Class is the object itself, never nil.
 	Class *v1alpha1.ClusterClass
 	// Workspaces names the Workspaces whose spec names the class, as namespace/name, sorted.

@@ -114,9 +114,17 @@ func TestConditions(t *testing.T) {
 			[]option{spec(func(s *v1alpha1.ClusterClassSpec) { s.NodeType = "huge" })},
 			want{`False InvalidSpec: nodeType is "huge". Use dedicated, shared or dev`, `True InvalidSpec: nodeType is "huge"`, "False NotInUse", gone},
 		},
+		"a limit below zero": {
+			[]option{spec(func(s *v1alpha1.ClusterClassSpec) { s.MaxWorkspaces = -1 })},
+			want{"False InvalidSpec: maxWorkspaces is -1. Use a number that is not negative", "True InvalidSpec", "False NotInUse", gone},
+		},
 		"an image that is not pinned": {
 			[]option{spec(func(s *v1alpha1.ClusterClassSpec) { s.ResourceImage = "formahub/formspec-resource:latest" })},
 			want{"False InvalidSpec: has no fixed version. Use a version or a digest", "True InvalidSpec", "False NotInUse", gone},
+		},
+		"an image that is not pinned, in development": {
+			[]option{spec(func(s *v1alpha1.ClusterClassSpec) { s.ResourceImage = "formahub/formspec-resource:latest" }), func(in *clusterclass.Input) { in.AllowUnpinned = true }},
+			want{accepted, gone, "False NotInUse", gone},
 		},
 		"what cannot be read": {
 			[]option{func(in *clusterclass.Input) {

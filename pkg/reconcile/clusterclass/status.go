@@ -27,7 +27,7 @@ func Status(in Input) v1alpha1.ClusterClassStatus {
 			Type: conditionType, Status: condition.Bool(value), Reason: reason, Message: message, ObservedGeneration: class.Generation,
 		}, in.Now)
 	}
-	problem := invalid(class)
+	problem := in.invalid()
 	switch {
 	case class.DeletionTimestamp != nil:
 		set(v1alpha1.ConditionReady, false, v1alpha1.ReasonTerminating, "the class is being deleted and admits nobody")
@@ -70,8 +70,8 @@ func inUse(workspaces []string) string {
 }
 
 // invalid says what no pod can be made from, and what to change. Empty: nothing.
-func invalid(class *v1alpha1.ClusterClass) string {
-	spec := class.Spec
+func (in Input) invalid() string {
+	class, spec := in.Class, in.Class.Spec
 	if problem := class.Annotations[v1alpha1.AnnotationUndecodable]; problem != "" {
 		return fmt.Sprintf("the stored class cannot be read: %s. Correct the field", problem)
 	}
@@ -80,7 +80,10 @@ func invalid(class *v1alpha1.ClusterClass) string {
 	default:
 		return fmt.Sprintf("nodeType is %q. Use dedicated, shared or dev, or leave it out", spec.NodeType)
 	}
-	if spec.ResourceImage != "" && !image.Pinned(spec.ResourceImage) {
+	if spec.MaxWorkspaces < 0 {
+		return fmt.Sprintf("maxWorkspaces is %d. Use a number that is not negative; 0 is no limit", spec.MaxWorkspaces)
+	}
+	if !in.AllowUnpinned && spec.ResourceImage != "" && !image.Pinned(spec.ResourceImage) {
 		return fmt.Sprintf("resourceImage %q has no fixed version. Use a version or a digest", spec.ResourceImage)
 	}
 	return ""

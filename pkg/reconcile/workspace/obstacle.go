@@ -142,6 +142,9 @@ func invalidClass(in Input) *obstacle {
 	if _, known := tiers[in.Class.Spec.NodeType]; !known {
 		return invalid("nodeType of ClusterClass %q is %q. Use dedicated, shared or dev, or leave it out", in.Class.Name, in.Class.Spec.NodeType)
 	}
+	if limit := in.Class.Spec.MaxWorkspaces; limit < 0 {
+		return invalid("maxWorkspaces of ClusterClass %q is %d. Use a number that is not negative; 0 is no limit", in.Class.Name, limit)
+	}
 	return nil
 }
 

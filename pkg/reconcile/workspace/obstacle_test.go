@@ -56,11 +56,15 @@ var obstacles = map[string]struct {
 	"the memory is negative":                 {resources("", "-4Gi"), v1alpha1.ReasonInvalidSpec, true, `spec.resources.memory is "-4Gi"`},
 	"no node label can have the region":      {region("west java"), v1alpha1.ReasonInvalidSpec, true, `spec.region is "west java"`},
 	"no node label can have the environment": {spec(func(s *v1alpha1.WorkspaceSpec) { s.Environment = "a/b" }), v1alpha1.ReasonInvalidSpec, true, `spec.environment is "a/b"`},
-	"the class has an unknown type of node":  {nodeType("bare-metal"), v1alpha1.ReasonInvalidSpec, true, `nodeType of ClusterClass "standard" is "bare-metal"`},
-	"the class's image has no version":       {image("formahub/formspec-resource"), v1alpha1.ReasonUnpinnedImage, true, `image "formahub/formspec-resource" has no fixed version`},
-	"the class's image is the latest":        {image("formahub/formspec-resource:latest"), v1alpha1.ReasonUnpinnedImage, true, `image "formahub/formspec-resource:latest"`},
-	"the operator's image has no version":    {settings(func(s *workspace.Settings) { s.Image = "app" }), v1alpha1.ReasonUnpinnedImage, true, `image "app"`},
-	"the first of several is told":           {both(nodeType("bare-metal"), region("a"), classRegion("b")), v1alpha1.ReasonRegionMismatch, true, ""},
+	"the class has a negative limit": {
+		class(func(c *v1alpha1.ClusterClass) { c.Spec.MaxWorkspaces = -1 }), v1alpha1.ReasonInvalidSpec, true,
+		`maxWorkspaces of ClusterClass "standard" is -1. Use a number that is not negative`,
+	},
+	"the class has an unknown type of node": {nodeType("bare-metal"), v1alpha1.ReasonInvalidSpec, true, `nodeType of ClusterClass "standard" is "bare-metal"`},
+	"the class's image has no version":      {image("formahub/formspec-resource"), v1alpha1.ReasonUnpinnedImage, true, `image "formahub/formspec-resource" has no fixed version`},
+	"the class's image is the latest":       {image("formahub/formspec-resource:latest"), v1alpha1.ReasonUnpinnedImage, true, `image "formahub/formspec-resource:latest"`},
+	"the operator's image has no version":   {settings(func(s *workspace.Settings) { s.Image = "app" }), v1alpha1.ReasonUnpinnedImage, true, `image "app"`},
+	"the first of several is told":          {both(nodeType("bare-metal"), region("a"), classRegion("b")), v1alpha1.ReasonRegionMismatch, true, ""},
 }
 
 // both is several options as one.
