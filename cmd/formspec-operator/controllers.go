@@ -30,6 +30,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	"github.com/formspec/formspec-operator/pkg/controllers/workspace"
 	probes "github.com/formspec/formspec-operator/pkg/datastore"
+	"github.com/formspec/formspec-operator/pkg/datastore/roles"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/scheme"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
 	formspecv1alpha1 "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
@@ -81,15 +82,19 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			return nil, err
 		}
 		claims, err := resourceclaim.New(ctx, resourceclaim.Config{
-			Scope:      s.namespace,
-			FormSpec:   d.write.formspec,
-			Claims:     own.ResourceClaims(),
-			Datastores: own.Datastores(),
-			Workspaces: own.Workspaces(),
-			Judge:      judge,
-			Recorder:   d.events.NewRecorder(scheme.Scheme, resourceclaim.Name),
-			Clock:      clock.RealClock{},
-			Metrics:    reconcileMetrics,
+			Scope:       s.namespace,
+			Client:      d.write.kube,
+			FormSpec:    d.write.formspec,
+			Claims:      own.ResourceClaims(),
+			Datastores:  own.Datastores(),
+			Workspaces:  own.Workspaces(),
+			Secrets:     s.children.Core().V1().Secrets(),
+			Judge:       judge,
+			Roles:       d.roles,
+			ClusterName: d.options.grantSettings().ClusterName,
+			Recorder:    d.events.NewRecorder(scheme.Scheme, resourceclaim.Name),
+			Clock:       clock.RealClock{},
+			Metrics:     reconcileMetrics,
 		})
 		if err != nil {
 			return nil, err
@@ -138,6 +143,8 @@ type dependencies struct {
 	keys *ownerkeys.Keys
 	// pool probes datastores.
 	pool *probes.Pool
+	// roles makes the logins of claims.
+	roles *roles.Manager
 	// events records events, once this process leads.
 	events events.EventBroadcaster
 	// metrics is served next to the metrics of the libraries.
@@ -166,7 +173,7 @@ func newScopes(read clients, namespaces []string) []scope {
 				formspecinformers.WithTransform(trim.Own)),
 			children: kubeinformers.NewSharedInformerFactoryWithOptions(read.kube, 0,
 				kubeinformers.WithNamespace(namespace),
-				kubeinformers.WithTransform(trim.Children(workspace.Name, datastore.Name)),
+				kubeinformers.WithTransform(trim.Children(workspace.Name, datastore.Name, resourceclaim.Name)),
 				kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector })),
 			secrets: secretMetadata(read, namespace),
 		})

@@ -28,6 +28,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
 	probes "github.com/formspec/formspec-operator/pkg/datastore"
+	"github.com/formspec/formspec-operator/pkg/datastore/roles"
 	"github.com/formspec/formspec-operator/pkg/version"
 )
 
@@ -105,6 +106,7 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 	if err != nil {
 		return nil, err
 	}
+	prober := probes.NewProber(probes.ProberOptions{RefuseLoopback: inPod(o)})
 	op.deps = &dependencies{
 		options: o,
 		write:   write,
@@ -112,7 +114,8 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 		scopes:  newScopes(read, o.namespaces),
 		ledger:  admission.NewLedger(),
 		keys:    ownerkeys.New(read.kube, o.leaderElectNamespace),
-		pool:    probes.NewPool(probes.NewProber(probes.ProberOptions{RefuseLoopback: inPod(o)}).Probe, clock.RealClock{}),
+		pool:    probes.NewPool(prober.Probe, clock.RealClock{}),
+		roles:   roles.NewManager(prober),
 		events:  events.NewBroadcaster(eventSink{&events.EventSinkImpl{Interface: write.kube.EventsV1()}}),
 		metrics: registry,
 	}

@@ -52,8 +52,15 @@ type Child[T Object, C TypedConfig[C]] struct {
 type Rewritten struct {
 	// Asked is the fingerprint of what was sent, and Got that of what is left of it as ours.
 	Asked, Got string
+	// Fields are those that were changed.
+	Fields []string
 	// At is when it was sent.
 	At time.Time
+}
+
+// Hidden says that the label was changed by which the caches select what is ours: they do not show the child.
+func (r Rewritten) Hidden() bool {
+	return slices.Contains(r.Fields, "metadata.labels."+v1alpha1.LabelManagedBy)
 }
 
 // Exists says whether the cache has the child.
@@ -71,7 +78,13 @@ func (c Child[T, C]) Differs(want C) bool {
 // Overridden says whether sending want again would only be changed again, because it was so a short time ago.
 func (c Child[T, C]) Overridden(want C, now time.Time) bool {
 	r := c.Rewritten
-	return r != nil && now.Sub(r.At) < OverriddenRetry && r.Asked == Fingerprint(want) && r.Got == Fingerprint(c.Ours)
+	if r == nil || now.Sub(r.At) >= OverriddenRetry || r.Asked != Fingerprint(want) {
+		return false
+	}
+	if !c.Exists() {
+		return r.Hidden()
+	}
+	return r.Got == Fingerprint(c.Ours)
 }
 
 // Legacy says whether an operator that wrote by updates owns fields of the object.

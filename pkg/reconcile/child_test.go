@@ -47,8 +47,11 @@ func TestDiffers(t *testing.T) {
 
 func TestOverridden(t *testing.T) {
 	rewritten := func(asked, got reconcile.Config) *reconcile.Rewritten {
-		return &reconcile.Rewritten{Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(got), At: start}
+		return &reconcile.Rewritten{
+			Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(got), Fields: reconcile.Differences(asked, got), At: start,
+		}
 	}
+	unlabelled := configMap(map[string]string{"region": "jakarta"}).WithLabels(map[string]string{"app.kubernetes.io/managed-by": "them"})
 	soon := start.Add(time.Minute)
 	for name, row := range map[string]struct {
 		child child
@@ -62,6 +65,9 @@ func TestOverridden(t *testing.T) {
 		"something else is wanted now":          {child{Live: live, Ours: other, Rewritten: rewritten(configMap(nil), other)}, soon, false},
 		"somebody changed it to something else": {child{Live: live, Ours: other, Rewritten: rewritten(want, configMap(nil))}, soon, false},
 		"only the preconditions differ":         {child{Live: live, Ours: other, Rewritten: rewritten(configMap(map[string]string{"region": "jakarta"}).WithUID("u"), other)}, soon, true},
+		"it lost the label that we select by":   {child{Rewritten: rewritten(want, unlabelled)}, soon, true},
+		"so it did, long ago":                   {child{Rewritten: rewritten(want, unlabelled)}, start.Add(reconcile.OverriddenRetry), false},
+		"it was changed, and then deleted":      {child{Rewritten: rewritten(want, other)}, soon, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := row.child.Overridden(want, row.now); got != row.want {

@@ -35,22 +35,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	shared = env
-	allowParallel()
 	code := m.Run()
 	if err := env.tearDown(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
 		code = 1
 	}
 	return code
-}
-
-// allowParallel runs more tests at once than there are CPUs, unless told otherwise: they mostly wait.
-func allowParallel() {
-	stated := false
-	flag.Visit(func(f *flag.Flag) { stated = stated || f.Name == "test.parallel" })
-	if !stated {
-		_ = flag.Set("test.parallel", "8")
-	}
 }
 
 // atOnce lets more tests run at the same time than there are processors, unless -parallel is given: they mostly wait.

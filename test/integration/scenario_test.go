@@ -176,6 +176,7 @@ func about(resource string) func(request) bool {
 	return func(r request) bool { return r.resource() == resource }
 }
 
+// named selects the requests about objects of a name.
 func named(name string) func(request) bool {
 	return func(r request) bool { return r.Object.Name == name }
 }

@@ -65,13 +65,13 @@ func TestUnschedulable(t *testing.T) {
 		s := given(t)
 
 		// given
-		shop := s.workspace("shop", s.class(nodeType(v1alpha1.NodeTypeShared)), func(ws *v1alpha1.Workspace) {
+		shop := s.workspace("shop", s.class(), func(ws *v1alpha1.Workspace) {
 			ws.Spec.Region, ws.Spec.Environment = "surabaya", v1alpha1.EnvironmentStaging
 		})
-		shop.failing(v1alpha1.ReasonUnschedulable, "formspec.dev/environment=staging", "formspec.dev/region=surabaya", "formspec.dev/tier=shared")
+		shop.failing(v1alpha1.ReasonUnschedulable, "formspec.dev/environment=staging", "formspec.dev/region=surabaya")
 
 		// when
-		_, err := s.cluster.devcluster(t.Context(), "nodes", "--environment", "staging", "--region", "surabaya", "--tier", "shared")
+		_, err := s.cluster.devcluster(t.Context(), "nodes", "--environment", "staging", "--region", "surabaya")
 		s.must("add a node", err)
 
 		// then

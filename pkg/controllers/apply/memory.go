@@ -105,7 +105,9 @@ func (m *Memory) Rewrote(key cache.ObjectName, kind string, asked, got reconcile
 		delete(m.rewritten, childName{key, kind})
 		return
 	}
-	m.rewritten[childName{key, kind}] = reconcile.Rewritten{Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(got), At: at}
+	m.rewritten[childName{key, kind}] = reconcile.Rewritten{
+		Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(got), Fields: reconcile.Differences(asked, got), At: at,
+	}
 }
 
 // Rewritten is what was remembered of the key's last write of a child. Nil: it arrived as it was sent.

@@ -5,6 +5,7 @@ package datastore
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,8 @@ func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha
 		AddFunc: func(ds *v1alpha1.Datastore) { c.queue.Add(cache.MetaObjectToName(ds)) },
 		UpdateFunc: func(old, cur *v1alpha1.Datastore) {
 			changed := old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) ||
-				old.Annotations[v1alpha1.AnnotationUndecodable] != cur.Annotations[v1alpha1.AnnotationUndecodable]
+				old.Annotations[v1alpha1.AnnotationUndecodable] != cur.Annotations[v1alpha1.AnnotationUndecodable] ||
+				!slices.Equal(old.Finalizers, cur.Finalizers)
 			if key := cache.MetaObjectToName(cur); !c.memory.Echo(key, cur.ResourceVersion) && changed {
 				c.queue.Add(key)
 			}
@@ -50,7 +52,10 @@ func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.Re
 			}
 		},
 		UpdateFunc: func(old, cur *v1alpha1.ResourceClaim) {
-			if approved(old) != approved(cur) || old.Generation != cur.Generation {
+			switch {
+			case hasLogin(old) != hasLogin(cur): // not in a batch: the login is about to be made, or somebody waits for its end
+				c.queue.Add(cache.NewObjectName(cur.Namespace, cur.Spec.Datastore))
+			case approved(old) != approved(cur) || old.Generation != cur.Generation:
 				wake(old)
 				wake(cur)
 			}
@@ -61,6 +66,11 @@ func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.Re
 			}
 		},
 	}
+}
+
+// hasLogin says whether the claim may have a login of its own on the server.
+func hasLogin(claim *v1alpha1.ResourceClaim) bool {
+	return slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer)
 }
 
 func approved(claim *v1alpha1.ResourceClaim) bool {

@@ -38,7 +38,7 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 	if source, ok := object.(*metav1.PartialObjectMetadata); found && ok {
 		in.Source = sourceOf(source)
 	}
-	if in.Managed, err = apply.Observe(c.memory, key, Name, c.secrets.Secrets(key.Namespace).Get, names.Datastore(key.Name), corev1ac.ExtractSecret); err != nil {
+	if in.Managed, err = apply.Observe(c.memory, key, Name, "Secret", c.secrets.Secrets(key.Namespace).Get, names.Datastore(key.Name), corev1ac.ExtractSecret); err != nil {
 		return nil, err
 	}
 	claims, err := c.claimIndex.ByTypedIndex(index.ClaimsByDatastore, index.Key(key.Namespace, key.Name))
@@ -49,6 +49,7 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 		if approved(claim) {
 			in.Claims = append(in.Claims, claim)
 		}
+		in.Logins = in.Logins || hasLogin(claim)
 	}
 	if published, _ := c.keys.Published(); published != nil {
 		in.KeyListed = ptr.To(resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished)

@@ -18,6 +18,8 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
+	formspecac "github.com/formspec/formspec-operator/pkg/generated/applyconfiguration/formspec/v1alpha1"
+	children "github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 	reconcile "github.com/formspec/formspec-operator/pkg/reconcile/datastore"
 )
@@ -46,23 +48,31 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		}
 		plan = reconcile.Make(*in)
 	}
-	refused := c.execute(ctx, key, in, plan)
+	version, refused := c.execute(ctx, key, in, plan)
 	after := plan.After
 	switch in.Refusal = apply.Refusal(refused); {
+	case version == gone:
+		return 0, nil
 	case in.Refusal != nil:
 		plan.Status, after = reconcile.Status(*in), apply.RefusalRetry
 		refused = worker.Terminal(refused)
 	case refused != nil:
 		return 0, refused // a fault that passes says nothing about the Datastore
 	}
-	if err := c.updateStatus(ctx, key, in.Datastore, plan.Status); err != nil {
+	if err := c.updateStatus(ctx, key, in.Datastore, version, plan.Status); err != nil {
 		return 0, err
 	}
 	return after, refused
 }
 
-// execute carries out the plan, up to the first write that fails.
-func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *reconcile.Input, plan reconcile.Plan) error {
+// gone as a resourceVersion says that the Datastore is no more.
+const gone = "gone"
+
+// execute carries out the plan, up to the first write that fails. It returns the Datastore's newest resourceVersion.
+func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *reconcile.Input, plan reconcile.Plan) (version string, err error) {
+	if version, err = c.finalizer(ctx, key, in.Datastore, plan); err != nil || version == gone {
+		return version, err
+	}
 	if plan.Probe {
 		c.probe(ctx, key, in)
 	}
@@ -74,23 +84,47 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *reco
 		klog.FromContext(ctx).V(2).Info("Applying child", "datastore", key, "kind", kind, "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
 		result, err := c.writer.Apply(ctx, write, func(object metav1.Object) bool { return metav1.IsControlledBy(object, in.Datastore) })
 		if err != nil {
-			return err
+			return version, err
 		}
 		c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
 		if in.Offer != nil {
 			c.offers.accepted(key, in.Offer.Origin)
 		}
 	}
-	return nil
+	return version, nil
+}
+
+// finalizer adds or removes the Datastore's, as planned.
+func (c *Controller) finalizer(ctx context.Context, key cache.ObjectName, ds *v1alpha1.Datastore, plan reconcile.Plan) (version string, err error) {
+	api := c.formspec.FormspecV1alpha1().Datastores(key.Namespace)
+	var written *v1alpha1.Datastore
+	var vanished bool
+	switch plan.Finalizer {
+	case children.FinalizerAdd:
+		written, err = apply.AddFinalizer(ctx, api, Name,
+			formspecac.Datastore(ds.Name, ds.Namespace).WithUID(ds.UID).WithFinalizers(v1alpha1.DatastoreRolesFinalizer))
+	case children.FinalizerRemove:
+		written, vanished, err = apply.RemoveFinalizer(ctx, api, Name, v1alpha1.DatastoreRolesFinalizer, ds)
+	default:
+		return ds.ResourceVersion, nil
+	}
+	switch {
+	case err != nil:
+		return ds.ResourceVersion, fmt.Errorf("write Datastore %s: %w", key, err)
+	case vanished:
+		return gone, nil
+	}
+	c.memory.Wrote(key, c.stores["Datastore"], written.ResourceVersion)
+	return written.ResourceVersion, nil
 }
 
 // updateStatus writes the status if it differs, and then tells what changed.
-func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, ds *v1alpha1.Datastore, status v1alpha1.DatastoreStatus) error {
+func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, ds *v1alpha1.Datastore, version string, status v1alpha1.DatastoreStatus) error {
 	if equality.Semantic.DeepEqual(ds.Status, status) {
 		return nil
 	}
 	update := ds.DeepCopy()
-	update.Status = status
+	update.ResourceVersion, update.Status = version, status
 	written, err := c.formspec.FormspecV1alpha1().Datastores(key.Namespace).UpdateStatus(ctx, update, metav1.UpdateOptions{FieldManager: Name})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -115,7 +149,7 @@ func (c *Controller) crashed(ctx context.Context, key cache.ObjectName) {
 	status := *ds.Status.DeepCopy()
 	status.ObservedGeneration = ds.Generation
 	status.Conditions = condition.InternalError(status.Conditions, ds.Generation, c.clock.Now())
-	if err := c.updateStatus(ctx, key, ds, status); err != nil {
+	if err := c.updateStatus(ctx, key, ds, ds.ResourceVersion, status); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot show the panic", "datastore", key)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"errors"
 	"fmt"
 
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -31,30 +34,43 @@ type Config struct {
 	// Scope is the namespace that the informers are limited to. Empty: all.
 	Scope string
 
+	Client   kubernetes.Interface
 	FormSpec versioned.Interface
 
 	Claims     formspecinformers.TypedResourceClaimInformer
 	Datastores formspecinformers.TypedDatastoreInformer
 	Workspaces formspecinformers.TypedWorkspaceInformer
+	// Secrets that carry our label: those of datastores and those of claims.
+	Secrets coreinformers.TypedSecretInformer
 
-	Judge    *grants.Judge
-	Recorder events.EventRecorder
-	Clock    clock.WithTicker
-	Metrics  *worker.Metrics
+	Judge *grants.Judge
+	// Roles makes the claims' own logins, and drops them.
+	Roles Roles
+	// ClusterName keeps the logins of clusters apart that share a server.
+	ClusterName string
+	Recorder    events.EventRecorder
+	Clock       clock.WithTicker
+	Metrics     *worker.Metrics
 }
 
-// Controller says what became of each claim.
+// Controller says what became of each claim, and keeps the claims' own logins.
 type Controller struct {
 	name     string
 	formspec versioned.Interface
+	writer   *apply.Writer
 	memory   *apply.Memory
 	judge    *grants.Judge
+	logins   *logins
+	roles    Roles
+	cluster  string
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 
 	claims     formspeclisters.ResourceClaimLister
+	datastores formspeclisters.DatastoreLister
+	secrets    corelisters.SecretLister
 	claimIndex cache.TypedIndexer[*v1alpha1.ResourceClaim]
-	store      apply.Store
+	stores     map[string]apply.Store // by kind: where the events of what we write arrive
 
 	queue  worker.Queue
 	worker *worker.Worker
@@ -70,14 +86,23 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	c := &Controller{
 		name:       name,
 		formspec:   config.FormSpec,
+		writer:     &apply.Writer{Client: config.Client, Manager: Name},
 		memory:     apply.NewMemory(),
 		judge:      config.Judge,
+		logins:     newLogins(config.Clock),
+		roles:      config.Roles,
+		cluster:    config.ClusterName,
 		recorder:   config.Recorder,
 		clock:      config.Clock,
 		claims:     config.Claims.Lister(),
+		datastores: config.Datastores.Lister(),
+		secrets:    config.Secrets.Lister(),
 		claimIndex: config.Claims.TypedInformer().GetTypedIndexer(),
-		store:      config.Claims.Informer().GetStore(),
-		queue:      worker.NewQueue(name, config.Clock),
+		stores: map[string]apply.Store{
+			"ResourceClaim": config.Claims.Informer().GetStore(),
+			"Secret":        config.Secrets.Informer().GetStore(),
+		},
+		queue: worker.NewQueue(name, config.Clock),
 	}
 	c.worker = &worker.Worker{
 		Name: name, Queue: c.queue, Sync: c.sync, Crashed: c.crashed, Clock: config.Clock, Metrics: config.Metrics,
@@ -94,8 +119,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 // Name of the controller, with its scope.
 func (c *Controller) Name() string { return c.name }
 
-// Run works until ctx ends, and returns once every started sync has finished.
+// Run works until ctx ends, and returns once every started sync and every work on a login has finished.
 func (c *Controller) Run(ctx context.Context, workers int) error {
+	stop := c.logins.run(context.WithoutCancel(ctx))
+	defer stop()
 	return c.worker.Run(ctx, workers, c.synced...)
 }
 
@@ -111,6 +138,7 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	}
 	keep(config.Claims.TypedInformer().AddTypedEventHandler(c.claimHandler(), options))
 	keep(config.Datastores.TypedInformer().AddTypedEventHandler(c.datastoreHandler(), options))
+	keep(config.Secrets.TypedInformer().AddTypedEventHandler(c.secretHandler(), options))
 	keep(config.Workspaces.TypedInformer().AddTypedEventHandler(c.workspaceHandler(), options))
 	errs = append(errs, config.Judge.Keys.OnChange(ctx, c.enqueueAll))
 	return errors.Join(errs...)

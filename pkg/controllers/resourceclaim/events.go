@@ -4,11 +4,16 @@
 package resourceclaim
 
 import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
 func addIndexes(config Config) error { return index.Claims(config.Claims.TypedInformer()) }
@@ -25,10 +30,17 @@ func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.Re
 	return cache.TypedResourceEventHandlerFuncs[*v1alpha1.ResourceClaim]{
 		AddFunc: wake,
 		UpdateFunc: func(old, cur *v1alpha1.ResourceClaim) {
+			echo := c.memory.Echo(cache.MetaObjectToName(cur), cur.ResourceVersion)
 			changed := old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil)
-			if !c.memory.Echo(cache.MetaObjectToName(cur), cur.ResourceVersion) && changed {
+			own := old.Annotations[v1alpha1.AnnotationRotateCredentials] != cur.Annotations[v1alpha1.AnnotationRotateCredentials] ||
+				!slices.Equal(old.Finalizers, cur.Finalizers)
+			switch {
+			case echo:
+			case changed:
 				wake(old)
 				wake(cur)
+			case own:
+				c.queue.Add(cache.MetaObjectToName(cur))
 			}
 		},
 		DeleteFunc: func(claim cache.DeletedObject[*v1alpha1.ResourceClaim]) {
@@ -58,6 +70,45 @@ func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha
 		DeleteFunc: func(ds cache.DeletedObject[*v1alpha1.Datastore]) {
 			c.wakeAll(index.ClaimsByDatastore, ds.GetNamespace(), ds.GetName())
 		},
+	}
+}
+
+// secretHandler wakes the claim whose own login somebody changed, and the claims for a datastore whose credentials have come or changed.
+func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Secret] {
+	wake := func(secret *corev1.Secret) {
+		switch owner := metav1.GetControllerOfNoCopy(secret); {
+		case owner == nil:
+		case owner.Kind == "ResourceClaim" && secret.Labels[v1alpha1.LabelClaim] != "":
+			if key := cache.NewObjectName(secret.Namespace, owner.Name); !c.memory.Echo(key, secret.ResourceVersion) {
+				c.queue.Add(key)
+			}
+		case owner.Kind == "Datastore" && secret.Labels[v1alpha1.LabelDatastore] != "":
+			c.wakeLogins(secret.Namespace, owner.Name)
+		}
+	}
+	return cache.TypedResourceEventHandlerDetailedFuncs[*corev1.Secret]{
+		AddFunc: func(secret *corev1.Secret, initial bool) {
+			if !initial { // every claim wakes at the start anyway
+				wake(secret)
+			}
+		},
+		UpdateFunc: func(_, cur *corev1.Secret) { wake(cur) },
+		DeleteFunc: func(secret cache.DeletedObject[*corev1.Secret]) {
+			if secret.OptionalObj != nil {
+				wake(secret.OptionalObj)
+			}
+		},
+	}
+}
+
+// wakeLogins wakes the claims for a datastore that have or want logins of their own.
+func (c *Controller) wakeLogins(namespace, datastore string) {
+	ds, err := c.datastores.Datastores(namespace).Get(datastore)
+	each := err == nil && resourceclaim.PerClaim(ds)
+	for _, claim := range c.find(index.ClaimsByDatastore, namespace, datastore) {
+		if each || slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer) {
+			c.queue.Add(cache.MetaObjectToName(claim))
+		}
 	}
 }
 

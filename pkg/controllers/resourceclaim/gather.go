@@ -6,13 +6,20 @@ package resourceclaim
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/apply"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
-// gather reads the caches only. A nil Input means that there is no such ResourceClaim.
+// gather reads the caches and our memory only. A nil Input means that there is no such ResourceClaim.
 func (c *Controller) gather(key cache.ObjectName) (*resourceclaim.Input, error) {
 	claim, err := c.claims.ResourceClaims(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -21,5 +28,39 @@ func (c *Controller) gather(key cache.ObjectName) (*resourceclaim.Input, error) 
 	if err != nil {
 		return nil, fmt.Errorf("get ResourceClaim %s: %w", key, err)
 	}
-	return c.judge.Input(claim, c.clock.Now())
+	in, err := c.judge.Input(claim, c.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	return in, c.gatherRole(key, in)
+}
+
+// gatherRole adds what is known of the claim's own login.
+func (c *Controller) gatherRole(key cache.ObjectName, in *resourceclaim.Input) (err error) {
+	role := &in.Role
+	role.Secret, err = apply.Observe(c.memory, key, Name, "Secret", c.secrets.Secrets(key.Namespace).Get, names.Claim(key.Name), corev1ac.ExtractSecret)
+	if err != nil {
+		return err
+	}
+	place := in.Place()
+	role.Name, role.Last, role.Revision = c.login(in.Claim, place).Name(), c.logins.last(key, in.Claim.UID), rand.String(10)
+	if role.Datastore, err = c.datastores.Datastores(key.Namespace).Get(place.Datastore); apierrors.IsNotFound(err) {
+		role.Datastore = nil
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("get Datastore %q: %w", place.Datastore, err)
+	}
+	if admin := c.admin(role.Datastore); admin != nil {
+		role.Admin = admin.Annotations[v1alpha1.AnnotationRevision]
+	}
+	return nil
+}
+
+// admin is the Secret with the datastore's own credentials. Nil: there is none, or it is not the datastore's.
+func (c *Controller) admin(ds *v1alpha1.Datastore) *corev1.Secret {
+	secret, err := c.secrets.Secrets(ds.Namespace).Get(names.Datastore(ds.Name))
+	if err != nil || !metav1.IsControlledBy(secret, ds) {
+		return nil
+	}
+	return secret
 }

@@ -13,9 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
+	formspecac "github.com/formspec/formspec-operator/pkg/generated/applyconfiguration/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
@@ -31,19 +35,96 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	if in == nil {
 		c.memory.Forget(key)
+		c.logins.forget(key)
 		return 0, nil
 	}
 	plan := resourceclaim.Make(*in)
-	return plan.After, c.updateStatus(ctx, key, in.Claim, plan.Status)
+	version, refused := c.execute(ctx, key, in, plan)
+	after := plan.After
+	switch in.Role.Refusal = apply.Refusal(refused); {
+	case version == gone:
+		return 0, nil
+	case in.Role.Refusal != nil:
+		plan.Status, after = resourceclaim.Make(*in).Status, apply.RefusalRetry
+		refused = worker.Terminal(refused)
+	case refused != nil:
+		return 0, refused // a fault that passes says nothing about the claim
+	}
+	if err := c.updateStatus(ctx, key, in.Claim, version, plan.Status); err != nil {
+		return 0, err
+	}
+	return after, refused
+}
+
+// gone as a resourceVersion says that the claim is no more.
+const gone = "gone"
+
+// execute carries out the plan, up to the first write that fails. It returns the claim's newest resourceVersion.
+func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *resourceclaim.Input, plan resourceclaim.Plan) (version string, err error) {
+	version = in.Claim.ResourceVersion
+	if plan.Finalizer == reconcile.FinalizerAdd {
+		if version, err = c.addFinalizer(ctx, key, in.Claim); err != nil {
+			return version, err
+		}
+	}
+	if plan.Ensure != nil {
+		c.ensure(ctx, key, in, plan)
+	}
+	if plan.Drop != nil {
+		c.drop(ctx, key, in, *plan.Drop)
+	}
+	for _, write := range plan.Apply {
+		klog.FromContext(ctx).V(2).Info("Applying child", "resourceClaim", key, "kind", "Secret", "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
+		result, err := c.writer.Apply(ctx, write, func(object metav1.Object) bool { return metav1.IsControlledBy(object, in.Claim) })
+		if err != nil {
+			return version, err
+		}
+		c.memory.Wrote(key, c.stores["Secret"], result.ResourceVersion)
+		c.logins.forget(key) // the Secret has it now
+	}
+	if plan.Finalizer == reconcile.FinalizerRemove {
+		if version, err = c.removeFinalizer(ctx, key, in.Claim); err != nil {
+			return version, err
+		}
+	}
+	for _, event := range plan.Events {
+		klog.FromContext(ctx).V(2).Info("ResourceClaim changed", "resourceClaim", key, "reason", event.Reason, "message", event.Note)
+		c.recorder.Eventf(in.Claim, nil, event.Type, event.Reason, event.Action, "%s", event.Note)
+	}
+	return version, nil
+}
+
+func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, claim *v1alpha1.ResourceClaim) (version string, err error) {
+	api := c.formspec.FormspecV1alpha1().ResourceClaims(key.Namespace)
+	written, err := apply.AddFinalizer(ctx, api, Name,
+		formspecac.ResourceClaim(claim.Name, claim.Namespace).WithUID(claim.UID).WithFinalizers(v1alpha1.RoleFinalizer))
+	if err != nil {
+		return claim.ResourceVersion, err
+	}
+	c.memory.Wrote(key, c.stores["ResourceClaim"], written.ResourceVersion)
+	return written.ResourceVersion, nil
+}
+
+func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, claim *v1alpha1.ResourceClaim) (version string, err error) {
+	api := c.formspec.FormspecV1alpha1().ResourceClaims(key.Namespace)
+	written, vanished, err := apply.RemoveFinalizer(ctx, api, Name, v1alpha1.RoleFinalizer, claim)
+	if err != nil {
+		return claim.ResourceVersion, err
+	}
+	if vanished {
+		return gone, nil
+	}
+	c.memory.Wrote(key, c.stores["ResourceClaim"], written.ResourceVersion)
+	return written.ResourceVersion, nil
 }
 
 // updateStatus writes the status if it differs, and then tells what changed.
-func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, claim *v1alpha1.ResourceClaim, status v1alpha1.ResourceClaimStatus) error {
+func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, claim *v1alpha1.ResourceClaim, version string, status v1alpha1.ResourceClaimStatus) error {
 	if equality.Semantic.DeepEqual(claim.Status, status) {
 		return nil
 	}
 	update := claim.DeepCopy()
-	update.Status = status
+	update.ResourceVersion, update.Status = version, status
 	written, err := c.formspec.FormspecV1alpha1().ResourceClaims(key.Namespace).UpdateStatus(ctx, update, metav1.UpdateOptions{FieldManager: Name})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -51,7 +132,7 @@ func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, cla
 	if err != nil {
 		return fmt.Errorf("update status of ResourceClaim %s: %w", key, err)
 	}
-	c.memory.Wrote(key, c.store, written.ResourceVersion)
+	c.memory.Wrote(key, c.stores["ResourceClaim"], written.ResourceVersion)
 	for _, event := range condition.Events(claim.Status.Conditions, status.Conditions) {
 		klog.FromContext(ctx).V(2).Info("ResourceClaim changed", "resourceClaim", key, "reason", event.Reason, "message", event.Note)
 		c.recorder.Eventf(claim, nil, event.Type, event.Reason, event.Action, "%s", event.Note)
@@ -68,7 +149,7 @@ func (c *Controller) crashed(ctx context.Context, key cache.ObjectName) {
 	status := *claim.Status.DeepCopy()
 	status.ObservedGeneration = claim.Generation
 	status.Conditions = condition.InternalError(status.Conditions, claim.Generation, c.clock.Now())
-	if err := c.updateStatus(ctx, key, claim, status); err != nil {
+	if err := c.updateStatus(ctx, key, claim, claim.ResourceVersion, status); err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot show the panic", "resourceClaim", key)
 	}
 }

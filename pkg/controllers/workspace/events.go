@@ -234,8 +234,11 @@ func (c *Controller) owner(child metav1.Object) (cache.ObjectName, bool) {
 func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Secret] {
 	wake := func(secret *corev1.Secret, u urgency) {
 		if owner := metav1.GetControllerOfNoCopy(secret); owner != nil {
-			if owner.Kind == "Datastore" {
+			switch owner.Kind {
+			case "Datastore":
 				c.wakeClaimants(secret.Namespace, owner.Name)
+			case "ResourceClaim":
+				c.wakeClaimant(secret.Namespace, owner.Name)
 			}
 			return
 		}
@@ -327,6 +330,14 @@ func (c *Controller) wakeClaimants(namespace, datastore string) {
 		return // the index is always there
 	}
 	for _, claim := range claims {
+		c.enqueue(cache.NewObjectName(namespace, claim.Spec.Workspace), now)
+	}
+}
+
+// wakeClaimant wakes the Workspace that a claim names.
+func (c *Controller) wakeClaimant(namespace, name string) {
+	object, found, err := c.claimIndex.GetByKey(namespace + "/" + name)
+	if claim, ok := object.(*v1alpha1.ResourceClaim); err == nil && found && ok {
 		c.enqueue(cache.NewObjectName(namespace, claim.Spec.Workspace), now)
 	}
 }

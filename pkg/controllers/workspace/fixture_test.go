@@ -25,8 +25,11 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
+	"github.com/formspec/formspec-operator/pkg/controllers/grants"
+	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
 	"github.com/formspec/formspec-operator/pkg/controllers/trim"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -93,13 +96,16 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 			kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 				o.LabelSelector = v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy
 			}))
+		kinds := own.Formspec().V1alpha1()
+		keys := ownerkeys.New(f.kube, "formspec-system")
+		judge := grants.NewJudge(keys, resourceclaim.Settings{}, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces())
 		c, err := New(ctx, Config{
 			Client: f.kube, FormSpec: f.server.formspec,
-			Workspaces: own.Formspec().V1alpha1().Workspaces(), ClusterClasses: own.Formspec().V1alpha1().ClusterClasses(),
+			Workspaces: kinds.Workspaces(), ClusterClasses: kinds.ClusterClasses(), Datastores: kinds.Datastores(), Claims: kinds.ResourceClaims(),
 			Deployments: children.Apps().V1().Deployments(), Services: children.Core().V1().Services(),
 			ConfigMaps: children.Core().V1().ConfigMaps(), Secrets: children.Core().V1().Secrets(), Pods: children.Core().V1().Pods(),
 			Autoscalers: children.Autoscaling().V2().HorizontalPodAutoscalers(), DisruptionBudgets: children.Policy().V1().PodDisruptionBudgets(),
-			Ledger: admission.NewLedger(), Recorder: f, Clock: clock.RealClock{},
+			Ledger: admission.NewLedger(), Judge: judge, Recorder: f, Clock: clock.RealClock{},
 			Settings: workspace.Settings{ClusterName: "jkt-1", Image: "formahub/formspec-resource:1.4.2"},
 		})
 		if err != nil {

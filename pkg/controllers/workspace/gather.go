@@ -16,9 +16,11 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -54,7 +56,7 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 	}
 	for _, j := range judged {
 		binding := workspace.Binding{Claim: j.Claim, Approved: j.Verdict.Approved, Reason: j.Verdict.Reason, Message: j.Verdict.Message}
-		if binding.Credentials, err = c.inForce(key.Namespace, j.Claim.Spec.Datastore); err != nil {
+		if binding.Credentials, err = c.inForce(j.Claim); err != nil {
 			return err
 		}
 		in.Bindings = append(in.Bindings, binding)
@@ -76,18 +78,26 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 	return nil
 }
 
-// inForce is the managed Secret with a datastore's credentials. Nil: there is none, or it is not the datastore's own.
-func (c *Controller) inForce(namespace, name string) (*corev1.Secret, error) {
-	secret, err := c.secrets.Secrets(namespace).Get(names.Datastore(name))
+// inForce is the managed Secret with the credentials that the claim gets: the datastore's, or with roles PerClaim those of the claim's own
+// login. Nil: there are none yet, or somebody else's Secret has the name.
+func (c *Controller) inForce(claim *v1alpha1.ResourceClaim) (*corev1.Secret, error) {
+	ds, err := c.datastores.Datastores(claim.Namespace).Get(claim.Spec.Datastore)
+	if err != nil {
+		return nil, nil // a cache has it, or has not
+	}
+	name, owner := names.Datastore(ds.Name), metav1.Object(ds)
+	if resourceclaim.PerClaim(ds) {
+		name, owner = names.Claim(claim.Name), claim
+	}
+	secret, err := c.secrets.Secrets(claim.Namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get the credentials of Datastore %q: %w", name, err)
+		return nil, fmt.Errorf("get the credentials for ResourceClaim %q: %w", claim.Name, err)
 	}
-	ds, err := c.datastores.Datastores(namespace).Get(name)
-	if err != nil || !metav1.IsControlledBy(secret, ds) {
-		return nil, nil
+	if !metav1.IsControlledBy(secret, owner) || secret.Annotations[v1alpha1.AnnotationRevision] == "" {
+		return nil, nil // a claim that has no login has an empty Secret
 	}
 	return secret, nil
 }
@@ -97,22 +107,22 @@ func (c *Controller) children(key cache.ObjectName) (children workspace.Children
 	if children.Credentials, err = c.credentials(key); err != nil {
 		return children, err
 	}
-	if children.ConfigMap, err = apply.Observe(c.memory, key, Name, c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
+	if children.ConfigMap, err = apply.Observe(c.memory, key, Name, "ConfigMap", c.configMaps.ConfigMaps(ns).Get, names.ConfigMap(key.Name), corev1ac.ExtractConfigMap); err != nil {
 		return children, err
 	}
-	if children.Service, err = apply.Observe(c.memory, key, Name, c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
+	if children.Service, err = apply.Observe(c.memory, key, Name, "Service", c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
 		return children, err
 	}
-	if children.Deployment, err = apply.Observe(c.memory, key, Name, c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
+	if children.Deployment, err = apply.Observe(c.memory, key, Name, "Deployment", c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {
 		return children, err
 	}
-	if children.Autoscaler, err = apply.Observe(c.memory, key, Name, c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
+	if children.Autoscaler, err = apply.Observe(c.memory, key, Name, "HorizontalPodAutoscaler", c.autoscalers.HorizontalPodAutoscalers(ns).Get, name, autoscalingv2ac.ExtractHorizontalPodAutoscaler); err != nil {
 		return children, err
 	}
-	children.DisruptionBudget, err = apply.Observe(c.memory, key, Name, c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
+	children.DisruptionBudget, err = apply.Observe(c.memory, key, Name, "PodDisruptionBudget", c.disruptionBudgets.PodDisruptionBudgets(ns).Get, name, policyv1ac.ExtractPodDisruptionBudget)
 	return children, err
 }
 
 func (c *Controller) credentials(key cache.ObjectName) (workspace.Secret, error) {
-	return apply.Observe(c.memory, key, Name, c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
+	return apply.Observe(c.memory, key, Name, "Secret", c.secrets.Secrets(key.Namespace).Get, names.Credentials(key.Name), corev1ac.ExtractSecret)
 }

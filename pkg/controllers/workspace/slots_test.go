@@ -19,9 +19,12 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
+	"github.com/formspec/formspec-operator/pkg/controllers/grants"
+	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
 	formspecfake "github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/fake"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
 // caches is a controller whose caches and events the test decides.
@@ -36,9 +39,14 @@ func newCaches(t *testing.T) *caches {
 	t.Helper()
 	own := formspecinformers.NewSharedInformerFactory(formspecfake.NewClientset(), 0)
 	children := kubeinformers.NewSharedInformerFactory(kubefake.NewClientset(), 0)
+	kinds := own.Formspec().V1alpha1()
+	keys := ownerkeys.New(kubefake.NewClientset(), "formspec-system")
 	controller, err := New(t.Context(), Config{
-		Workspaces:        own.Formspec().V1alpha1().Workspaces(),
-		ClusterClasses:    own.Formspec().V1alpha1().ClusterClasses(),
+		Workspaces:        kinds.Workspaces(),
+		ClusterClasses:    kinds.ClusterClasses(),
+		Datastores:        kinds.Datastores(),
+		Claims:            kinds.ResourceClaims(),
+		Judge:             grants.NewJudge(keys, resourceclaim.Settings{}, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces()),
 		Deployments:       children.Apps().V1().Deployments(),
 		Services:          children.Core().V1().Services(),
 		ConfigMaps:        children.Core().V1().ConfigMaps(),

@@ -105,8 +105,10 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reco
 	if err != nil {
 		return err
 	}
-	c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
 	c.memory.Rewrote(key, kind, write.Config, result.Rewritten, c.clock.Now())
+	if r := c.memory.Rewritten(key, kind); r == nil || !r.Hidden() { // else the cache will never see it
+		c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
+	}
 	return nil
 }
 

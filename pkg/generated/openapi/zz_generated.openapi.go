@@ -507,6 +507,7 @@ func schema_pkg_apis_formspec_v1alpha1_ClusterClassStatus(ref common.ReferenceCa
 					"workspaces": {
 						SchemaProps: spec.SchemaProps{
 							Description: "workspaces counts the workspaces that name this class, admitted or not.",
+							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -514,6 +515,7 @@ func schema_pkg_apis_formspec_v1alpha1_ClusterClassStatus(ref common.ReferenceCa
 					"admitted": {
 						SchemaProps: spec.SchemaProps{
 							Description: "admitted counts the workspaces that hold one of the class's maxWorkspaces slots.",
+							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1376,6 +1378,7 @@ func schema_pkg_apis_formspec_v1alpha1_WorkspaceStatus(ref common.ReferenceCallb
 					"readyReplicas": {
 						SchemaProps: spec.SchemaProps{
 							Description: "readyReplicas counts the pods that are ready.",
+							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

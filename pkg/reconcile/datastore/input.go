@@ -34,6 +34,8 @@ type Input struct {
 	Managed Secret
 	// Claims are the approved claims for the datastore.
 	Claims []*v1alpha1.ResourceClaim
+	// Logins says that a claim for the datastore has a login of its own there, or may have one.
+	Logins bool
 	// KeyListed says whether formspec-owner-keys has an entry for the owner. Nil: it cannot be read.
 	KeyListed *bool
 	// Revision is a fresh random word, for credentials that are new.

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,8 @@ const conflictRetry = 30 * time.Second
 
 // Plan is what to do about one Datastore. An empty plan is the steady state.
 type Plan struct {
+	// Finalizer keeps the datastore, and its credentials with it, while claims have logins to be dropped with them.
+	Finalizer reconcile.Finalizer
 	// Read the endpoint Secret, because what it holds now was not read yet; then plan again.
 	Read bool
 	// Probe the offer (new credentials), or Recheck the credentials in force, in the background.
@@ -80,8 +83,30 @@ func Make(in Input) Plan {
 	if in.Datastore.DeletionTimestamp == nil && in.Source != nil && in.Refusal == nil {
 		p = in.converge()
 	}
+	in.planFinalizer(&p)
 	p.Status = Status(in)
 	return p
+}
+
+// rolesDeadline is how long a datastore that is being deleted waits for its logins to be dropped: a moment longer than claims wait.
+const rolesDeadline = 65 * time.Second
+
+func (in Input) planFinalizer(p *Plan) {
+	ds := in.Datastore
+	held, wanted := slices.Contains(ds.Finalizers, v1alpha1.DatastoreRolesFinalizer), in.Logins
+	if going := ds.DeletionTimestamp; going != nil && held && wanted {
+		var over bool
+		p.After, over = due(in.Now, going.Time, rolesDeadline)
+		wanted = !over
+	} else if going != nil && !held {
+		return // nothing may be added any more
+	}
+	switch {
+	case wanted && !held:
+		p.Finalizer = reconcile.FinalizerAdd
+	case held && !wanted:
+		p.Finalizer = reconcile.FinalizerRemove
+	}
 }
 
 // converge reads what is new, probes it, and puts it in force if it works. What was in force stays until then.

@@ -31,6 +31,9 @@ func Credentials(workspace string) string { return Deployment(workspace) + "-db-
 // Datastore is the name of the managed Secret of a Datastore of that name.
 func Datastore(datastore string) string { return safe("formspec-datastore-", datastore, "") }
 
+// Claim is the name of the Secret with the own login of a ResourceClaim of that name.
+func Claim(claim string) string { return safe("formspec-claim-", claim, "") }
+
 // safe joins the three parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
 // name, so that two names which share their beginning stay apart.
 func safe(prefix, name, suffix string) string {

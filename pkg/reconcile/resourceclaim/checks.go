@@ -14,7 +14,7 @@ import (
 // alone judges the claim as if it had no rivals. The order tells the most telling reason first: what is wrong with the claim whatever else
 // is true, who signed it, whether the owner still means it, and last what will come by itself.
 func (in Input) alone() Verdict {
-	if refused := firstOf(in.target, in.grantor, in.version, in.form); refused != nil {
+	if refused := firstOf(in.going, in.target, in.grantor, in.version, in.form); refused != nil {
 		return *refused
 	}
 	proof, refused := in.authenticate()
@@ -41,6 +41,14 @@ func (in Input) alone() Verdict {
 	}
 	v.Approved, v.Reason, v.Message = true, proof.reason, proof.message
 	return v
+}
+
+// going refuses a claim that waits for its login to be dropped.
+func (in Input) going() *Verdict {
+	if in.Claim.DeletionTimestamp != nil {
+		return waits(v1alpha1.ReasonTerminating, "the claim is being deleted")
+	}
+	return nil
 }
 
 // firstOf is the first refusal. Nil: there is none.

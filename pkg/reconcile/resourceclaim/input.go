@@ -34,6 +34,8 @@ type Input struct {
 	OwnerKeys OwnerKeys
 	// Rivals are the other claims of the namespace. Those for another workspace or datastore, and the claim itself, are passed over.
 	Rivals []*v1alpha1.ResourceClaim
+	// Role is what is known of the claim's own login. No verdict depends on it.
+	Role Role
 }
 
 // Settings are the flags of the operator that decide on claims.

@@ -10,8 +10,8 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 )
 
-// Status is the whole new status, which shows the verdict.
-func Status(in Input, v Verdict) v1alpha1.ResourceClaimStatus {
+// Status is the whole new status, which shows the verdict, and how the claim's own login is. Nil: it has none.
+func Status(in Input, v Verdict, role *metav1.Condition) v1alpha1.ResourceClaimStatus {
 	status := *in.Claim.Status.DeepCopy()
 	status.ObservedGeneration = in.Claim.Generation
 	set := func(conditionType string, value metav1.ConditionStatus, reason string) {
@@ -29,6 +29,12 @@ func Status(in Input, v Verdict) v1alpha1.ResourceClaimStatus {
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, v.Reason)
 	} else {
 		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionStalled)
+	}
+	if role != nil {
+		role.Type, role.ObservedGeneration = v1alpha1.ConditionRoleReady, in.Claim.Generation
+		status.Conditions = condition.Set(status.Conditions, *role, in.Now)
+	} else {
+		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionRoleReady)
 	}
 	return status
 }

@@ -44,7 +44,8 @@ func binding(datastore string, changes ...func(*workspace.Binding)) workspace.Bi
 func readOnly(b *workspace.Binding)      { b.Claim.Spec.Permission = v1alpha1.PermissionReadOnly }
 func noCredentials(b *workspace.Binding) { b.Credentials = nil }
 func later(b *workspace.Binding)         { b.Claim.CreationTimestamp = metav1.NewTime(start.Add(time.Hour)) }
-func rotated(b *workspace.Binding)       { b.Credentials.Annotations[v1alpha1.AnnotationRevision] = "r2" }
+
+func rotated(b *workspace.Binding) { b.Credentials.Annotations[v1alpha1.AnnotationRevision] = "r2" }
 
 func denied(reason string) func(*workspace.Binding) {
 	return func(b *workspace.Binding) { b.Approved, b.Reason, b.Message = false, reason, "because" }

@@ -63,7 +63,7 @@ func (in Input) unbound(listed Listed) *verdict {
 		return no(claims[0].Reason, false, "is denied by claim %q: %s", claims[0].Claim.Name, claims[0].Message)
 	}
 	if claims[approved].Credentials == nil {
-		return no(v1alpha1.ReasonNotValidated, false, "has no credentials that work yet: see its own conditions")
+		return no(v1alpha1.ReasonNotValidated, false, "has no credentials that work yet: see the conditions of the Datastore and of claim %q", claims[approved].Claim.Name)
 	}
 	if !slices.ContainsFunc(in.injected(), func(b Binding) bool { return b.Claim.Spec.Datastore == listed.Name }) {
 		return no(v1alpha1.ReasonNameCollision, true, "shares its variable names with an older claim's datastore: rename one of them")

@@ -24,7 +24,31 @@ func rewritten(in *workspace.Input) {
 	got.Data = maps.Clone(asked.Data)
 	got.Data["region"] = "policy"
 	in.Children.ConfigMap.Ours = &got
-	in.Children.ConfigMap.Rewritten = &reconcile.Rewritten{Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(&got), At: start}
+	in.Children.ConfigMap.Rewritten = &reconcile.Rewritten{
+		Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(&got), Fields: reconcile.Differences(asked, &got), At: start,
+	}
+}
+
+// hidden is a policy that takes away the label by which the caches select, so that they show nothing.
+func hidden(in *workspace.Input) {
+	rewritten(in)
+	in.Children.ConfigMap.Live, in.Children.ConfigMap.Ours = nil, nil
+	in.Children.ConfigMap.Rewritten.Fields = []string{"metadata.labels." + v1alpha1.LabelManagedBy}
+}
+
+func TestAPolicyThatHidesWhatIsOursIsNotFought(t *testing.T) {
+	plan := workspace.Make(given(settled, ready(1), hidden, at(time.Minute)))
+	if got := writes(plan); len(got) > 0 {
+		t.Errorf("writes %q, want nothing", got)
+	}
+	got := conditionOf(plan.Status, v1alpha1.ConditionOverridden)
+	if got.Status != isTrue || !strings.Contains(got.Message, `ConfigMap "formspec-resource-shop-config": metadata.labels.app.kubernetes.io/managed-by`) {
+		t.Errorf("Overridden is %s, want it to name the label", asJSON(got))
+	}
+	plan = workspace.Make(given(settled, ready(1), hidden, at(5*time.Minute)))
+	if got := writes(plan); !slices.Equal(got, []string{"ConfigMap if the name is free"}) {
+		t.Errorf("writes %q after five minutes, want the ConfigMap", got)
+	}
 }
 
 func TestAPolicyThatRewritesIsNotFought(t *testing.T) {

@@ -110,7 +110,7 @@ func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, now time.Tim
 	case !child.Differs(config):
 		return nil
 	case child.Overridden(config, now):
-		fields := strings.Join(reconcile.Differences(config, child.Ours), ", ")
+		fields := strings.Join(child.Rewritten.Fields, ", ")
 		p.Overridden = append(p.Overridden, fmt.Sprintf("%s %q: %s", *config.GetKind(), *config.GetName(), fields))
 		p.After = reconcile.OverriddenRetry
 		return nil

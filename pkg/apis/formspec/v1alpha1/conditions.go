@@ -28,6 +28,8 @@ const (
 	ConditionOvercommitted = "Overcommitted"
 	// ConditionDenied on a ResourceClaim or Datastore is True while nothing may be injected, with the reason.
 	ConditionDenied = "Denied"
+	// ConditionRoleReady on a ResourceClaim is True once its own login is in force, with roles PerClaim. Absent otherwise.
+	ConditionRoleReady = "RoleReady"
 	// ConditionInUse on a ClusterClass is True while a Workspace names it, with the count.
 	ConditionInUse = "InUse"
 	// ConditionUnenforcedFeatures on a ClusterClass names what the class promises and the operator does not enforce. Absent if there is nothing.
@@ -192,6 +194,12 @@ const (
 	ReasonExpired = "Expired"
 	// ReasonSuperseded: a later grant for the same workspace and datastore is in force.
 	ReasonSuperseded = "Superseded"
+	// ReasonRoleInForce: the claim's own login was made as the claim says.
+	ReasonRoleInForce = "RoleInForce"
+	// ReasonRolePending: the claim's own login is being made or dropped.
+	ReasonRolePending = "RolePending"
+	// ReasonRoleLeftBehind of an Event: the claim went before its login could be dropped, which is on the server still.
+	ReasonRoleLeftBehind = "RoleLeftBehind"
 	// ReasonOwnerKeysUnavailable: the owner keys cannot be read; what was verified before stays in force.
 	ReasonOwnerKeysUnavailable = "OwnerKeysUnavailable"
 )

@@ -177,8 +177,8 @@ type ClusterClassStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// workspaces counts the workspaces that name this class, admitted or not.
 	// +optional
-	Workspaces int32 `json:"workspaces,omitempty"`
+	Workspaces int32 `json:"workspaces"` // also 0, for its column
 	// admitted counts the workspaces that hold one of the class's maxWorkspaces slots.
 	// +optional
-	Admitted int32 `json:"admitted,omitempty"`
+	Admitted int32 `json:"admitted"` // as above
 }

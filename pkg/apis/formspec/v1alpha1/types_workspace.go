@@ -154,7 +154,7 @@ type WorkspaceStatus struct {
 	Phase Phase `json:"phase,omitempty"`
 	// readyReplicas counts the pods that are ready.
 	// +optional
-	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+	ReadyReplicas int32 `json:"readyReplicas"` // also 0, for its column
 	// admittedClass is the class whose slot the workspace holds. After a change of spec.clusterClass it is the old class until the new
 	// one admits the workspace. Empty: none.
 	// +optional

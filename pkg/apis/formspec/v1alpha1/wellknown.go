@@ -13,6 +13,8 @@ const (
 	LabelWorkspace = "formspec.dev/workspace"
 	// LabelDatastore has the datastore's name, shortened to a valid label value, on its managed Secret.
 	LabelDatastore = "formspec.dev/datastore"
+	// LabelClaim has the claim's name, shortened to a valid label value, on the Secret with its own login.
+	LabelClaim = "formspec.dev/claim"
 	// LabelRetained is "true" on a credentials Secret whose Workspace is gone.
 	LabelRetained = "formspec.dev/retained"
 )
@@ -26,7 +28,7 @@ const (
 	LabelCapacity = "formspec.dev/capacity"
 )
 
-// The annotations that users and other controllers set on a Workspace, and those that the operator sets on children.
+// The annotations that users and other controllers set, and those that the operator sets on children.
 const (
 	// AnnotationArtifactHash on a Workspace restarts its pods when the value changes; the pod template carries it.
 	AnnotationArtifactHash = "formspec.dev/artifact-binary-hash"
@@ -34,13 +36,15 @@ const (
 	AnnotationIdle = "formspec.dev/idle"
 	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
 	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
+	// AnnotationRotateCredentials on a ResourceClaim makes a new password for its own login when the value changes.
+	AnnotationRotateCredentials = "formspec.dev/rotate-credentials"
 	// AnnotationUndecodable is on objects in the operator's memory only: what of the stored object does not fit its type.
 	AnnotationUndecodable = "formspec.dev/undecodable"
 	// AnnotationClusterClass on a Deployment is the class whose slot it takes up, until it is gone.
 	AnnotationClusterClass = "formspec.dev/cluster-class"
 	// AnnotationRetry on a Deployment changes from time to time while its pods are refused, so that they are tried again.
 	AnnotationRetry = "formspec.dev/retry-refused-pods"
-	// AnnotationOrigin on a managed Secret says which state of which endpoint Secret it was made from.
+	// AnnotationOrigin on a managed Secret says which state of which endpoint Secret it was made from, or what a claim's login was made for.
 	AnnotationOrigin = "formspec.dev/origin"
 	// AnnotationRevision on a managed Secret is a random word that is new with each set of credentials.
 	AnnotationRevision = "formspec.dev/revision"
@@ -59,6 +63,10 @@ const (
 	WorkspaceFinalizer = "formspec.dev/workspace"
 	// ClusterClassFinalizer keeps a class from going while a Workspace names it.
 	ClusterClassFinalizer = "formspec.dev/in-use"
+	// RoleFinalizer lets the operator drop the login of a ResourceClaim before the claim goes.
+	RoleFinalizer = "formspec.dev/role"
+	// DatastoreRolesFinalizer keeps a Datastore, and so the credentials to drop logins with, while claims have logins on it.
+	DatastoreRolesFinalizer = "formspec.dev/roles"
 )
 
 // The features that have an effect here. Source: contract §2.

@@ -152,6 +152,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: admitted
       type:
         scalar: numeric
+      default: 0
     - name: conditions
       type:
         list:
@@ -166,6 +167,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: workspaces
       type:
         scalar: numeric
+      default: 0
 - name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.Datastore
   map:
     fields:
@@ -442,6 +444,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: readyReplicas
       type:
         scalar: numeric
+      default: 0
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:
