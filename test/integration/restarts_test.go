@@ -98,10 +98,13 @@ func TestDatastoresAcrossRestarts(t *testing.T) {
 			}
 			return err
 		})
+		s.eventually(shop.name+" has rolled once", func() error { // the Secret is written before the Deployment
+			if have := len(shop.replicaSets()); have != revisions[shop.name]+1 {
+				return fmt.Errorf("%s has %d ReplicaSets, and had %d", shop.name, have, revisions[shop.name])
+			}
+			return nil
+		})
 		shop.ready()
-		if have := len(shop.replicaSets()); have != revisions[shop.name]+1 {
-			t.Errorf("%s has %d ReplicaSets, and had %d", shop.name, have, revisions[shop.name])
-		}
 	}
 	shops[8].injects().failing(v1alpha1.ReasonDatastoreNotFound)
 

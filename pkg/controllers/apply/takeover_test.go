@@ -193,7 +193,7 @@ func asAdmitted(data map[string]string) *corev1.ConfigMap {
 	}
 	object := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: existing("ours"), Data: data}
 	object.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: "formspec-test", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: text},
+		Manager: "formspec-test", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: fieldsOf(text),
 	}}
 	return object
 }
@@ -237,4 +237,10 @@ func TestReplicasAreKeptInATakeOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+func fieldsOf(text []byte) *metav1.FieldsV1 {
+	fields := &metav1.FieldsV1{}
+	fields.SetRawBytes(text)
+	return fields
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,7 +30,6 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	formspecfake "github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/fake"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
-	formspecv1alpha1 "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
 )
 
 // start is when every test begins.
@@ -67,7 +67,7 @@ func given(t *testing.T, class *v1alpha1.ClusterClass, workspaces ...string) *fi
 	}
 	for range max(1, len(workspaces)) {
 		scope := formspecinformers.NewSharedInformerFactory(f.client, 0).Formspec().V1alpha1().Workspaces()
-		config.Workspaces = append(config.Workspaces, formspecv1alpha1.TypedWorkspaceInformer(scope))
+		config.Workspaces = append(config.Workspaces, scope)
 		f.scopes = append(f.scopes, scope.Informer().GetIndexer())
 	}
 	c, err := New(t.Context(), config)
@@ -115,7 +115,7 @@ func workspace(name string) *v1alpha1.Workspace {
 // answer writes the request down and answers as the API server would.
 func (f *fixture) answer(action clienttesting.Action) (bool, runtime.Object, error) {
 	class := f.cached.DeepCopy()
-	class.ResourceVersion = fmt.Sprint(100 + len(f.sent))
+	class.ResourceVersion = strconv.Itoa(100 + len(f.sent))
 	switch a := action.(type) {
 	case clienttesting.PatchActionImpl:
 		var sent metav1.PartialObjectMetadata

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
@@ -52,7 +51,7 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 		in.Logins = in.Logins || hasLogin(claim)
 	}
 	if published, _ := c.keys.Published(); published != nil {
-		in.KeyListed = ptr.To(resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished)
+		in.KeyListed = new(resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished)
 	}
 	return in, nil
 }

@@ -92,8 +92,7 @@ func interpret(ds *v1alpha1.Datastore, secret *corev1.Secret) (*reconcile.Offer,
 }
 
 func reasonOf(err error) string {
-	var invalid *datastore.Error
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*datastore.Error](err); ok {
 		return invalid.Reason
 	}
 	return v1alpha1.ReasonInternalError

@@ -19,6 +19,7 @@ func TestTheEndpointIsTheAdminsButForTheUser(t *testing.T) {
 	server := servers.Postgres(t, servers.PostgresOptions{
 		Certificate: certificate, Key: key, Access: []string{"hostssl all all all scram-sha-256"}, //nolint:dupword // databases, users, addresses
 	})
+	server.Exec(t, "revoke create on schema public from public") // as it is from PostgreSQL 15 on
 	parse := func(ca []byte) datastore.Endpoint {
 		endpoint, err := datastore.Parse(v1alpha1.DriverPostgres, fmt.Sprintf(
 			"postgres://postgres:%s@localhost:1,localhost:%d/postgres?sslmode=verify-full&channel_binding=require&application_name=shop&options=-c%%20geqo%%3Doff",

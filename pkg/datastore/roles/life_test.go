@@ -242,7 +242,7 @@ func acceptsHostileNames(p *place) {
 
 func runsConcurrently(p *place) {
 	t := p.t
-	const claims = 6
+	const claims = 4
 	each := func(do func(roles.Login) error) {
 		t.Helper()
 		var wait sync.WaitGroup

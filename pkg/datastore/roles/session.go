@@ -24,7 +24,7 @@ const begin = `begin isolation level read committed read write;
 set local search_path = pg_catalog, pg_temp;
 set local client_encoding = 'UTF8';
 set local standard_conforming_strings = on;
-set local statement_timeout = '5s';
+set local statement_timeout = '10s';
 set local lock_timeout = '2s';
 set local idle_in_transaction_session_timeout = '10s'`
 

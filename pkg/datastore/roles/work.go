@@ -79,7 +79,9 @@ select rolcanlogin or rolsuper or rolcreaterole or rolcreatedb or rolreplication
 	case row[0] == "t":
 		return refused("the role " + w.owner + " may log in or has attributes that the operator does not give: it is not the operator's, or was changed")
 	}
-	comment := "comment on role " + identifier(w.owner) + " is " + literal(w.identity("workspace", w.Workspace))
+	// Others of the operator may be before us, which takes longer than a tenant's queries are to wait for a lock of ours.
+	comment := "set local lock_timeout = '5s'; comment on role " + identifier(w.owner) + " is " + literal(w.identity("workspace", w.Workspace)) +
+		"; set local lock_timeout = '2s'"
 	if err := w.exec(ctx, "change the owner's comment", comment); err != nil {
 		return err
 	}

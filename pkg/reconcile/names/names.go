@@ -17,10 +17,10 @@ const (
 )
 
 // Label is the value of the label formspec.dev/workspace for a Workspace of that name.
-func Label(workspace string) string { return safe("", workspace, "") }
+func Label(workspace string) string { return safe("", workspace) }
 
 // Deployment is the name of the Workspace's Deployment, Service, HorizontalPodAutoscaler and PodDisruptionBudget.
-func Deployment(workspace string) string { return safe(prefix, workspace, "") }
+func Deployment(workspace string) string { return safe(prefix, workspace) }
 
 // ConfigMap is the name of the Workspace's ConfigMap.
 func ConfigMap(workspace string) string { return Deployment(workspace) + "-config" }
@@ -29,22 +29,22 @@ func ConfigMap(workspace string) string { return Deployment(workspace) + "-confi
 func Credentials(workspace string) string { return Deployment(workspace) + "-db-credentials" }
 
 // Datastore is the name of the managed Secret of a Datastore of that name.
-func Datastore(datastore string) string { return safe("formspec-datastore-", datastore, "") }
+func Datastore(datastore string) string { return safe("formspec-datastore-", datastore) }
 
 // Claim is the name of the Secret with the own login of a ResourceClaim of that name.
-func Claim(claim string) string { return safe("formspec-claim-", claim, "") }
+func Claim(claim string) string { return safe("formspec-claim-", claim) }
 
-// safe joins the three parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
+// safe joins the two parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
 // name, so that two names which share their beginning stay apart.
-func safe(prefix, name, suffix string) string {
-	if full := prefix + name + suffix; len(full) <= maxLabel && !strings.Contains(name, ".") {
+func safe(prefix, name string) string {
+	if full := prefix + name; len(full) <= maxLabel && !strings.Contains(name, ".") {
 		return full
 	}
 	sum := sha256.Sum256([]byte(name))
 	hash := hex.EncodeToString(sum[:])[:hashChars]
 	short := strings.ReplaceAll(name, ".", "-")
-	if room := maxLabel - len(prefix) - len(suffix) - len(hash) - 1; len(short) > room {
+	if room := maxLabel - len(prefix) - len(hash) - 1; len(short) > room {
 		short = strings.TrimRight(short[:room], "-")
 	}
-	return prefix + short + "-" + hash + suffix
+	return prefix + short + "-" + hash
 }

@@ -202,16 +202,9 @@ func roleNotReady(reason, message string) *metav1.Condition {
 	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// rolePending is Unknown, unless a login is in force meanwhile: what was said of it holds.
+// rolePending is Unknown also while a login is in force: it is not what the claim asks for now.
 func (in Input) rolePending(reason, message string) *metav1.Condition {
-	if in.loginInForce() {
-		for _, c := range in.Claim.Status.Conditions {
-			if c.Type == v1alpha1.ConditionRoleReady {
-				return &c
-			}
-		}
-	}
-	return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: message}
+	return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: in.keeping(message)}
 }
 
 // due says whether a failed attempt is to be repeated now, or else when.
