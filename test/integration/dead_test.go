@@ -6,6 +6,7 @@ package integration
 import (
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,16 +20,19 @@ func TestDeadDatastores(t *testing.T) {
 	s := given(t)
 	me, class := s.publishedOwner(), s.class()
 	count := 0
-	takes := func() time.Duration { // until five datastores with a Workspace each are in use, one after the other
-		start := time.Now()
+	takes := func() time.Duration { // until a datastore and a Workspace are in use: the middle of five, because machines have better things to do
+		var each []time.Duration
 		for range 5 {
 			count++
-			name := fmt.Sprintf("good-%d", count)
-			me.datastore(name, v1alpha1.DriverPostgres, s.login().uri())
+			name, user := fmt.Sprintf("good-%d", count), s.login()
+			start := time.Now()
+			me.datastore(name, v1alpha1.DriverPostgres, user.uri())
 			me.grant(name, name, name)
 			s.workspace(name, class, lists(name, v1alpha1.DriverPostgres)).ready()
+			each = append(each, time.Since(start))
 		}
-		return time.Since(start)
+		slices.Sort(each)
+		return each[2]
 	}
 	takes() // the first is slower
 	without := takes()
@@ -53,7 +57,7 @@ func TestDeadDatastores(t *testing.T) {
 	// then
 	with := takes()
 	t.Logf("without the dead %s, with them %s", without, with)
-	if with > 2*without+time.Second {
+	if with > 2*without+time.Second/2 {
 		t.Errorf("it took %s, and %s without datastores that are dead", with, without)
 	}
 	for _, ds := range dead {

@@ -6,7 +6,7 @@
 //
 // [TestMain] brings up one control plane (hack/devcluster) and one operator, both of which all tests share; each test has a namespace
 // and classes of its own. Whatever the operator sends is read from the API server's audit log. No test sleeps: it waits for a state with
-// a deadline, or watches that a state lasts.
+// a deadline, or watches that a state lasts. Datastores are real, too: the first test that needs PostgreSQL or Redis starts it for all.
 //
 // Tests that stop, kill or restart something are not parallel, so they run before those that are.
 //

@@ -92,7 +92,7 @@ func (a account) command(dir, name string, arguments ...string) *exec.Cmd {
 	cmd := exec.Command(name, arguments...) //nolint:noctx // servers end with their test, by tb.Cleanup
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + dir}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential, Pdeathsig: syscall.SIGINT} // a test that is killed cleans nothing up
 	return cmd
 }
 
