@@ -63,11 +63,11 @@ func TestEveryInformerHasToSeeItsOwnWrites(t *testing.T) {
 	if !memory.Stale(shop) {
 		t.Error("not stale though one informer has not seen its write")
 	}
-	deployments.seen = "102"
+	services.seen, deployments.seen = "100", "102" // what was seen before is forgotten
 	if memory.Stale(shop) {
 		t.Error("stale though both informers have seen their writes")
 	}
-	deployments.seen = "100" // a write that was seen is forgotten
+	deployments.seen = "100"
 	if memory.Stale(shop) {
 		t.Error("stale for a write that was seen before")
 	}

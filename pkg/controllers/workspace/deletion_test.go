@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
@@ -191,6 +193,21 @@ func TestAWorkspaceThatVanishedLeavesItsCredentialsBehind(t *testing.T) {
 		f.expectRequests("apply Secret")
 		f.expectRetained(true)
 		f.settle()
+	})
+}
+
+func TestAWorkspaceThatVanishedIsForgotten(t *testing.T) {
+	run(t, []runtime.Object{aClass()}, func(f *fixture) {
+		behind := &version{"1"}
+		f.memory.Wrote(shop, behind, "2")
+		f.memory.Rewrote(shop, "Service", corev1ac.Service(childName, "bank"), corev1ac.Service(childName, "bank"), time.Now())
+		behind.seen = "2"
+		if _, err := f.syncOnce(); err != nil {
+			f.t.Fatal(err)
+		}
+		if f.memory.Rewritten(shop, "Service") != nil {
+			f.t.Error("what a policy did to its child is remembered for ever")
+		}
 	})
 }
 
