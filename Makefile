@@ -105,9 +105,10 @@ verify-scripts: ## Check the shell scripts with shellcheck, if it is installed
 	fi
 
 .PHONY: lint
-lint: bin/golangci-lint ## Run go vet and golangci-lint (rules: .golangci.yml)
+lint: bin/golangci-lint bin/kube-api-linter ## Run go vet, golangci-lint (rules: .golangci.yml) and kube-api-linter (.kube-api-linter.yml)
 	go vet ./...
 	bin/golangci-lint run ./...
+	bin/kube-api-linter run --config .kube-api-linter.yml ./pkg/apis/...
 	cd hack/devcluster && go vet ./... && ../../bin/golangci-lint run ./...
 
 ##@ Try it
@@ -145,6 +146,9 @@ bin/kustomize: hack/tools/go.mod
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod
 	go -C hack/tools/golangci-lint build -o ../../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/kube-api-linter: hack/tools/kube-api-linter/go.mod
+	go -C hack/tools/kube-api-linter build -o ../../../bin/kube-api-linter sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter
 
 .PHONY: help
 help:
