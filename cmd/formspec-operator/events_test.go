@@ -24,6 +24,7 @@ type answers struct {
 }
 
 func (a answers) Create(context.Context, *eventsv1.Event) (*eventsv1.Event, error) { return nil, a.err }
+
 func (a answers) Patch(context.Context, *eventsv1.Event, []byte) (*eventsv1.Event, error) {
 	return nil, a.err
 }
