@@ -62,6 +62,10 @@ test: bin/testcount kubernetes ## Run all tests: unit tests, and integration tes
 test-unit: bin/testcount ## Run the unit tests only
 	go test -json -race $(TESTFLAGS) $(UNIT) | bin/testcount
 
+.PHONY: e2e
+e2e: kubernetes ## Test the installed operator and its Workspaces in real pods: makes this machine a node (Linux, root)
+	FORMSPEC_E2E=1 go test -count=1 -timeout=30m -v $(TESTFLAGS) ./test/e2e
+
 .PHONY: e2e-long
 e2e-long: kubernetes ## Run the integration tests with more objects and longer windows, among them ten minutes of random edits
 	FORMSPEC_LONG=1 go test -race -count=1 -timeout=90m -v $(TESTFLAGS) ./test/integration

@@ -54,6 +54,20 @@ func (c *command) packages() *cobra.Command {
 	}
 }
 
+func (c *command) metrics() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "metrics",
+		Short: "Run a metrics server on the real node, for \"kubectl top\" and HorizontalPodAutoscalers",
+		Args:  cobra.NoArgs,
+		RunE: c.withInstance(func(ctx context.Context, _ *cobra.Command, i *instance, _ []string) error {
+			return i.addMetrics(ctx, timeout, c.log)
+		}),
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the first metrics, not counting a build")
+	return cmd
+}
+
 func (c *command) image() *cobra.Command {
 	var env []string
 	cmd := &cobra.Command{

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,9 @@ type environment struct {
 
 	kube     kubernetes.Interface
 	formspec versioned.Interface
+
+	metricsOnce sync.Once // see metricsAPI
+	metricsErr  error
 }
 
 // setUp returns an environment even when it fails, for tearDown.

@@ -39,17 +39,19 @@ func TestSlowStart(t *testing.T) {
 	t.Parallel()
 	const delay = 4 * time.Second
 	s := given(t)
-	for name, mode := range map[string]string{"closed": "closed", "unavailable": "unavailable"} {
+	var all []*podLog
+	for _, mode := range []string{"closed", "unavailable"} {
 		class := s.class(func(class *v1alpha1.ClusterClass) {
 			class.Spec.ResourceImage = s.image("START_DELAY="+delay.String(), "START_MODE="+mode)
 		})
-		shop := s.workspace(name, class)
-		pods := shop.watchPods()
+		all = append(all, s.workspace(mode, class).watchPods())
+	}
+	for _, pods := range all {
 		pod := pods.nextReady()
-		shop.ready()
+		pods.ready()
 		pods.were(pod.name)
 		if after := pod.ready.Sub(pod.created); after < delay {
-			t.Errorf("%s: the pod was Ready %s after its creation, and needs %s to start", mode, after, delay)
+			t.Errorf("%s: the pod was Ready %s after its creation, and needs %s to start", pods.name, after, delay)
 		}
 	}
 }
