@@ -64,7 +64,7 @@ test-unit: bin/testcount ## Run the unit tests only
 
 .PHONY: e2e
 e2e: kubernetes ## Test the installed operator and its Workspaces in real pods: makes this machine a node (Linux, root)
-	FORMSPEC_E2E=1 go test -count=1 -timeout=30m -v $(TESTFLAGS) ./test/e2e
+	FORMSPEC_E2E=1 go test -count=1 -timeout=30m -parallel=4 -v $(TESTFLAGS) ./test/e2e
 
 .PHONY: e2e-long
 e2e-long: kubernetes ## Run the integration tests with more objects and longer windows, among them ten minutes of random edits

@@ -58,7 +58,7 @@ func TestClaim(t *testing.T) {
 	// then
 	s.eventually("the credentials are gone from the pod", func() error {
 		var names []string
-		if _, err := request(s.Context(), http.DefaultClient, shop.url("/env"), &names); err != nil {
+		if err := request(s.Context(), http.DefaultClient, shop.url("/env"), &names); err != nil {
 			return err
 		}
 		if len(names) != 1 {

@@ -50,8 +50,7 @@ func (w *tenant) serving() *tenant {
 	w.Helper()
 	url := w.ready().url("/")
 	w.eventually("the Service of "+w.name+" answers", func() error {
-		_, err := request(w.Context(), http.DefaultClient, url, new(seen))
-		return err
+		return request(w.Context(), http.DefaultClient, url, new(seen))
 	})
 	return w
 }
@@ -60,32 +59,31 @@ func (w *tenant) serving() *tenant {
 func fetch[T any](w *tenant, path string) T {
 	w.Helper()
 	var value T
-	_, err := request(w.Context(), http.DefaultClient, w.url(path), &value)
-	w.must("ask Workspace "+w.name, err)
+	w.must("ask Workspace "+w.name, request(w.Context(), http.DefaultClient, w.url(path), &value))
 	return value
 }
 
 // request gets a URL. Unless the answer is 200 it returns an error with the body.
-func request(ctx context.Context, client *http.Client, url string, into any) (*http.Response, error) {
+func request(ctx context.Context, client *http.Client, url string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	response, err := client.Do(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return response, err
+		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return response, fmt.Errorf("%s answers %s: %s", url, response.Status, body)
+		return fmt.Errorf("%s answers %s: %s", url, response.Status, body)
 	}
-	return response, json.Unmarshal(body, into)
+	return json.Unmarshal(body, into)
 }
 
 // traffic is requests to a Workspace by several clients.
@@ -116,7 +114,7 @@ func (w *tenant) traffic(clients int) *traffic {
 			defer ticks.Stop()
 			for ; ctx.Err() == nil; <-ticks.C {
 				var answer seen
-				_, err := request(context.WithoutCancel(ctx), client, url, &answer)
+				err := request(context.WithoutCancel(ctx), client, url, &answer)
 				t.record(answer.Pod, err)
 			}
 		})

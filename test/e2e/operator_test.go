@@ -122,7 +122,7 @@ func TestFailover(t *testing.T) {
 	leader := s.leader()
 
 	// when
-	err := s.kube.CoreV1().Pods(systemNamespace).Delete(s.Context(), leader, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+	err := s.kube.CoreV1().Pods(systemNamespace).Delete(s.Context(), leader, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	s.must("delete the leader", err)
 
 	// then

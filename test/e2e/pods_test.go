@@ -29,7 +29,6 @@ type podStory struct {
 	// ready is when the watch first showed the pod Ready, by this machine's clock. Zero: not yet.
 	ready    time.Time
 	restarts int32
-	gone     bool
 }
 
 // watchPods begins with the pods that are there.
@@ -66,7 +65,6 @@ func (l *podLog) record(event watch.Event) {
 		l.pods = append(l.pods, &podStory{name: pod.Name, created: pod.CreationTimestamp.Time})
 	}
 	story := l.pods[i]
-	story.gone = event.Type == watch.Deleted
 	if story.ready.IsZero() && podReady(pod) {
 		story.ready = time.Now()
 	}
