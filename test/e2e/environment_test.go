@@ -146,7 +146,7 @@ patches:
 	if _, err := env.cluster.kubectl(ctx, "create", "configmap", v1alpha1.OwnerKeysConfigMap, "-n", systemNamespace); err != nil {
 		return err
 	}
-	_, err = env.cluster.kubectl(ctx, "rollout", "status", "-n", systemNamespace, "deployment/"+operatorName, "--timeout=2m")
+	_, err = env.cluster.kubectl(ctx, "wait", "-n", systemNamespace, "--for=condition=Available", "deployment", "--all", "--timeout=2m")
 	return err
 }
 
