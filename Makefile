@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(version_package).version=$(VERSION) -X $(version_package).
 IMAGE ?= formahub/formspec-operator:$(VERSION:v%=%)
 
 # Packages whose tests need nothing but Go, and flags for every "go test", such as TESTFLAGS='-run TestPlan -v'.
-UNIT := ./cmd/... ./pkg/... ./hack/... ./test/manifests
+UNIT := ./cmd/... ./pkg/... ./hack/... ./test/manifests ./test/resource
 TESTFLAGS ?=
 
 # Makes a test fail that changes what it was given from an informer's cache.
@@ -61,6 +61,10 @@ test: bin/testcount kubernetes ## Run all tests: unit tests, and integration tes
 .PHONY: test-unit
 test-unit: bin/testcount ## Run the unit tests only
 	go test -json -race $(TESTFLAGS) $(UNIT) | bin/testcount
+
+.PHONY: e2e
+e2e: kubernetes ## Test the installed operator and its Workspaces in real pods: makes this machine a node (Linux, root)
+	FORMSPEC_E2E=1 go test -count=1 -timeout=30m -parallel=4 -v $(TESTFLAGS) ./test/e2e
 
 .PHONY: e2e-long
 e2e-long: kubernetes ## Run the integration tests with more objects and longer windows, among them ten minutes of random edits
