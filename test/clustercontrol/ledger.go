@@ -79,6 +79,7 @@ type ledger struct {
 	interval time.Duration // of metering slots
 
 	verdicts      map[uint64]Verdict // by capture
+	requests      map[Endpoint]int
 	violations    []Violation
 	pins          map[string]string // cluster → key id, where keys are trusted on first use
 	verified      map[string]bool   // clusters that a trusted key has spoken for
@@ -95,7 +96,7 @@ type ledger struct {
 func newLedger(interval time.Duration) *ledger {
 	return &ledger{
 		decoder: newDecoder(), interval: interval,
-		verdicts: map[uint64]Verdict{}, streams: map[streamKey]*stream{},
+		verdicts: map[uint64]Verdict{}, requests: map[Endpoint]int{}, streams: map[streamKey]*stream{},
 		pins: map[string]string{}, verified: map[string]bool{}, clusters: map[string]string{}, keys: map[string]TrustedKey{},
 		registrations: map[[3]string]Registration{}, nodes: map[[2]string]Node{}, workspaces: map[[3]string]Workspace{},
 		usage: map[string]measured{},
@@ -112,6 +113,7 @@ func (l *ledger) apply(id uint64, e entry) {
 	case e.Capture != nil:
 		c := *e.Capture
 		c.ID = id
+		l.requests[c.Endpoint]++
 		l.verdicts[id] = l.judge(c)
 	}
 }

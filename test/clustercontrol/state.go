@@ -20,7 +20,8 @@ type State struct {
 	Usage         []Usage                   `json:"usage"`
 	Restarts      []Restart                 `json:"restarts"`
 	Violations    []Violation               `json:"violations"`
-	Polls         map[string]Poll           `json:"polls"` // by cluster
+	Polls         map[string]Poll           `json:"polls"`    // by cluster
+	Requests      map[Endpoint]int          `json:"requests"` // that are in the log
 	Misbehaviour  map[Endpoint]Misbehaviour `json:"misbehaviour"`
 }
 
@@ -57,6 +58,7 @@ func (l *ledger) state() State {
 		}),
 		Usage:      make([]Usage, 0, len(l.usage)),
 		Restarts:   slices.Clone(l.restarts),
+		Requests:   maps.Clone(l.requests),
 		Violations: slices.Clone(l.violations),
 	}
 	for _, u := range l.usage {
