@@ -51,7 +51,9 @@ type slotRow struct {
 // servePage renders the page. The template escapes whatever a request brought, for the place where it stands.
 func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	functions := template.FuncMap{
-		"ago": ago, "bytes": sizeOf, "average": s.average, "cores": cores, "memory": s.averageMemory, "hours": hours,
+		"ago": ago, "bytes": sizeOf, "average": s.average, "cores": cores, "memory": s.averageMemory,
+		"coreHours": func(millicoreSeconds int64) string { return hours(float64(millicoreSeconds)/1000, 2) },
+		"podHours":  func(seconds int64) string { return hours(float64(seconds), 1) },
 		"byteHours": func(byteSeconds int64) string { return sizeOf(byteSeconds/3600) + "·h" },
 		"stamp":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	}
@@ -153,8 +155,8 @@ func cores(millicores int64) string {
 	return strconv.FormatFloat(float64(millicores)/1000, 'f', -1, 64)
 }
 
-func hours(seconds int64) string {
-	return strconv.FormatFloat(float64(seconds)/3600, 'f', 1, 64) + " h"
+func hours(seconds float64, decimals int) string {
+	return strconv.FormatFloat(seconds/3600, 'f', decimals, 64) + " h"
 }
 
 func ago(now, then time.Time) string {
