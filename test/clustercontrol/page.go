@@ -52,8 +52,8 @@ type slotRow struct {
 func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	functions := template.FuncMap{
 		"ago": ago, "bytes": sizeOf, "average": s.average, "cores": cores, "memory": s.averageMemory,
-		"coreHours": func(millicoreSeconds int64) string { return hours(float64(millicoreSeconds)/1000, 2) },
-		"podHours":  func(seconds int64) string { return hours(float64(seconds), 1) },
+		"coreHours": func(millicoreSeconds int64) string { return hours(float64(millicoreSeconds)/1000, 2, "core") },
+		"podHours":  func(seconds int64) string { return hours(float64(seconds), 1, "pod") },
 		"byteHours": func(byteSeconds int64) string { return sizeOf(byteSeconds/3600) + "·h" },
 		"stamp":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	}
@@ -155,8 +155,8 @@ func cores(millicores int64) string {
 	return strconv.FormatFloat(float64(millicores)/1000, 'f', -1, 64)
 }
 
-func hours(seconds float64, decimals int) string {
-	return strconv.FormatFloat(seconds/3600, 'f', decimals, 64) + " h"
+func hours(seconds float64, decimals int, unit string) string {
+	return strconv.FormatFloat(seconds/3600, 'f', decimals, 64) + " " + unit + "·h"
 }
 
 func ago(now, then time.Time) string {

@@ -90,7 +90,7 @@ func TestPage(t *testing.T) {
 		"worker-1 jkt-premium-01 healthy – 14 2.31 of 7.91 11 GiB of 31 GiB 20 s ago", "worker-2 jkt-premium-01 degraded MemoryPressure",
 		"worker-3 jkt-premium-01 unhealthy NotReady, NetworkUnavailable 0 – of 7.91 – of 31 GiB", "worker-4 jkt-premium-01 dead", "2 min ago",
 		"bank-mandiri/ internet-banking jkt-premium-01 Ready 3/3 True Available", "Degraded 0/2 False CrashLoopBackOff", "Sleeping 0/0 True Asleep – –",
-		"950m 256 MiB", "2026-07-10 09:55:00 3 0 0.29 h 128 MiB·h 0.8 h 2.1 GiB", "sequence-gap 7 comes after 2 7", "not one of this body", "metering 429, Retry-After 2m0s",
+		"950m 256 MiB", "2026-07-10 09:55:00 3 0 0.29 core·h 128 MiB·h 0.8 pod·h 2.1 GiB", "sequence-gap 7 comes after 2 7", "not one of this body", "metering 429, Retry-After 2m0s",
 		"register as the contract says", "internet-banking sha256:7f83b165 internet-banking-api 2.4.1 consumed", "loan-origination-api 2.4.1 waiting",
 		"datastore bank-mandiri/pg-core", "formspec.dev/region=id-jkt", "after cursor 2",
 	} {
