@@ -22,25 +22,25 @@ func restart(t *testing.T, server *cc.Server, workspace, hash string) int64 {
 
 func TestDeployStatus(t *testing.T) {
 	server, o := serve(t, cc.Options{})
-	response, got := o.poll(0, "")
-	if response.StatusCode != 200 || got.Cursor != 0 || got.Items == nil || len(got.Items) != 0 {
-		t.Errorf("with nothing to tell: %s, %+v", response.Status, got)
+	answer, got := o.poll(0, "")
+	if answer.status != 200 || got.Cursor != 0 || got.Items == nil || len(got.Items) != 0 {
+		t.Errorf("with nothing to tell: %d, %+v", answer.status, got)
 	}
-	etag := response.Header.Get("ETag")
-	if response, _ := o.poll(0, etag); response.StatusCode != http.StatusNotModified || response.Header.Get("ETag") != etag {
-		t.Errorf("the same again: %s, %q", response.Status, response.Header.Get("ETag"))
+	etag := answer.header.Get("ETag")
+	if answer, _ := o.poll(0, etag); answer.status != http.StatusNotModified || answer.header.Get("ETag") != etag {
+		t.Errorf("the same again: %d, %q", answer.status, answer.header.Get("ETag"))
 	}
-	if response, _ := o.poll(0, `"x", W/`+etag); response.StatusCode != http.StatusNotModified {
-		t.Errorf("one of several tags: %s", response.Status)
+	if answer, _ := o.poll(0, `"x", W/`+etag); answer.status != http.StatusNotModified {
+		t.Errorf("one of several tags: %d", answer.status)
 	}
 
 	restart(t, server, "shop", "h1")
 	restart(t, server, "blog", "h2")
 	newest := restart(t, server, "shop", "h3")
-	response, got = o.poll(0, etag)
-	if response.StatusCode != 200 || got.Cursor != newest || len(got.Items) != 2 ||
+	answer, got = o.poll(0, etag)
+	if answer.status != 200 || got.Cursor != newest || len(got.Items) != 2 ||
 		got.Items[0].Workspace != "blog" || got.Items[1].BinaryHash != "h3" || got.Items[1].Phase != "restart_required" || got.Items[1].ArtifactID != "a-h3" {
-		t.Errorf("the newest of each: %s, %+v", response.Status, got)
+		t.Errorf("the newest of each: %d, %+v", answer.status, got)
 	}
 	if _, got = o.poll(newest-1, ""); len(got.Items) != 1 || got.Items[0].Workspace != "shop" {
 		t.Errorf("after the last but one: %+v", got)
@@ -98,12 +98,11 @@ func TestPollsThatAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, o := serve(t, cc.Options{})
-			response, err := o.try(http.MethodGet, "deploy-status"+test.query, nil, test.change)
+			got, err := o.try(http.MethodGet, "deploy-status"+test.query, nil, test.change)
 			if err != nil {
 				t.Fatal(err)
 			}
-			code, _ := o.read(response)
-			wantStatus(t, code, test.status)
+			wantStatus(t, got.status, test.status)
 			wantViolations(t, server, test.kind)
 		})
 	}

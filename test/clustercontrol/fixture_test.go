@@ -114,24 +114,21 @@ func (o *operator) report(endpoint cc.Endpoint, records ...string) (status int) 
 // post signs a body and sends it. Changes may alter the request afterwards.
 func (o *operator) post(endpoint cc.Endpoint, body []byte, changes ...func(*http.Request)) (status int, message string) {
 	o.t.Helper()
-	response, err := o.try(http.MethodPost, string(endpoint), body, changes...)
+	got, err := o.try(http.MethodPost, string(endpoint), body, changes...)
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	return o.read(response)
+	return got.status, got.body
 }
 
-func (o *operator) read(response *http.Response) (status int, body string) {
-	o.t.Helper()
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+// reply is what the server answered.
+type reply struct {
+	status int
+	header http.Header
+	body   string
 }
 
-func (o *operator) try(method, path string, body []byte, changes ...func(*http.Request)) (*http.Response, error) {
+func (o *operator) try(method, path string, body []byte, changes ...func(*http.Request)) (reply, error) {
 	o.t.Helper()
 	request, err := http.NewRequestWithContext(o.t.Context(), method, o.url+"/v1/operator/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -145,13 +142,19 @@ func (o *operator) try(method, path string, body []byte, changes ...func(*http.R
 	for _, change := range changes {
 		change(request)
 	}
-	return o.client.Do(request)
+	response, err := o.client.Do(request)
+	if err != nil {
+		return reply{}, err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return reply{response.StatusCode, response.Header, string(content)}, err
 }
 
 // poll asks for deploy-status.
-func (o *operator) poll(after int64, etag string) (response *http.Response, answer deployAnswer) {
+func (o *operator) poll(after int64, etag string) (got reply, answer deployAnswer) {
 	o.t.Helper()
-	response, err := o.try(http.MethodGet, fmt.Sprintf("deploy-status?after=%d", after), nil, func(r *http.Request) {
+	got, err := o.try(http.MethodGet, fmt.Sprintf("deploy-status?after=%d", after), nil, func(r *http.Request) {
 		if etag != "" {
 			r.Header.Set("If-None-Match", etag)
 		}
@@ -159,12 +162,12 @@ func (o *operator) poll(after int64, etag string) (response *http.Response, answ
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	if _, body := o.read(response); response.StatusCode == http.StatusOK {
-		if err := json.Unmarshal([]byte(body), &answer); err != nil {
-			o.t.Fatalf("%q: %v", body, err)
+	if got.status == http.StatusOK {
+		if err := json.Unmarshal([]byte(got.body), &answer); err != nil {
+			o.t.Fatalf("%q: %v", got.body, err)
 		}
 	}
-	return response, answer
+	return got, answer
 }
 
 // deployAnswer is §5.5 again, as a client has it.

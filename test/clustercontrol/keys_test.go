@@ -23,8 +23,8 @@ func TestTrustOnFirstUse(t *testing.T) {
 	wantStatus(t, o.as(otherInstance).report(cc.Health, health), 200)
 	wantStatus(t, o.with(2).report(cc.Health, health), 401)
 	wantViolations(t, server, cc.UnknownKey)
-	if response, _ := o.poll(0, ""); response.StatusCode != 200 {
-		t.Errorf("the poll got %s", response.Status)
+	if got, _ := o.poll(0, ""); got.status != 200 {
+		t.Errorf("the poll got %+v", got)
 	}
 	captures, err := server.Captures()
 	if err != nil || len(captures) != 3 || captures[0].Verified {

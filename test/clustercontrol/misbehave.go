@@ -6,6 +6,7 @@ package clustercontrol
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -108,9 +109,7 @@ func (m *misbehaviours) list() map[Endpoint]Misbehaviour {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	current := make(map[Endpoint]Misbehaviour, len(m.current))
-	for endpoint, misbehaviour := range m.current {
-		current[endpoint] = misbehaviour
-	}
+	maps.Copy(current, m.current)
 	return current
 }
 

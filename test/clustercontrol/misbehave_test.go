@@ -38,17 +38,14 @@ func TestMisbehaviour(t *testing.T) {
 			misbehave(t, server, cc.Health, test.what)
 			body := o.envelope(1, health)
 			for range 2 {
-				response, err := o.try(http.MethodPost, "node-health", body)
+				got, err := o.try(http.MethodPost, "node-health", body)
 				switch {
 				case test.status == 0 && err == nil:
-					t.Errorf("got %s, want no answer", response.Status)
+					t.Errorf("got %+v, want no answer", got)
 				case test.status != 0 && err != nil:
 					t.Error(err)
-				case err == nil && (response.StatusCode != test.status || response.Header.Get("Retry-After") != test.retryAfter):
-					t.Errorf("got %s, Retry-After %q", response.Status, response.Header.Get("Retry-After"))
-				}
-				if err == nil {
-					response.Body.Close()
+				case got.status != test.status || got.header.Get("Retry-After") != test.retryAfter:
+					t.Errorf("got %+v, want %d and Retry-After %q", got, test.status, test.retryAfter)
 				}
 			}
 			wantStatus(t, o.report(cc.Register, registration), 200) // other endpoints behave
@@ -84,10 +81,7 @@ func TestHang(t *testing.T) {
 			misbehave(t, server, cc.Health, cc.Misbehaviour{Mode: cc.Hang})
 			answered := make(chan error, 1)
 			go func() {
-				response, err := o.try(http.MethodPost, "node-health", o.envelope(1, health))
-				if err == nil {
-					response.Body.Close()
-				}
+				_, err := o.try(http.MethodPost, "node-health", o.envelope(1, health))
 				answered <- err
 			}()
 			arrived := func(s cc.State) bool { return s.Requests[cc.Health] == 1 }
@@ -112,17 +106,16 @@ func TestHang(t *testing.T) {
 func TestMisbehaviourOfThePoll(t *testing.T) {
 	server, o := serve(t, cc.Options{})
 	misbehave(t, server, cc.DeployStatus, cc.Misbehaviour{Mode: cc.Throttle, RetryAfter: 3, Count: 1})
-	if response, _ := o.poll(0, ""); response.StatusCode != 429 || response.Header.Get("Retry-After") != "3" {
-		t.Errorf("got %s", response.Status)
+	if got, _ := o.poll(0, ""); got.status != 429 || got.header.Get("Retry-After") != "3" {
+		t.Errorf("got %+v", got)
 	}
 	misbehave(t, server, cc.DeployStatus, cc.Misbehaviour{Mode: cc.Drop}) // no count: Go's client repeats a GET by itself
-	if response, err := o.try(http.MethodGet, "deploy-status", nil); err == nil {
-		response.Body.Close()
-		t.Errorf("got %s, want no answer", response.Status)
+	if got, err := o.try(http.MethodGet, "deploy-status", nil); err == nil {
+		t.Errorf("got %+v, want no answer", got)
 	}
 	misbehave(t, server, cc.DeployStatus, cc.Misbehaviour{})
-	if response, _ := o.poll(0, ""); response.StatusCode != 200 {
-		t.Errorf("got %s", response.Status)
+	if got, _ := o.poll(0, ""); got.status != 200 {
+		t.Errorf("got %+v", got)
 	}
 }
 

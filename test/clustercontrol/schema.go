@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,11 +85,7 @@ func parseValue(decoder *json.Decoder, depth int) (any, error) {
 
 // object has these fields and no others. The name of one that may be absent ends in "?".
 func object(fields map[string]check) check {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names) // the same mistake gives the same message
+	names := slices.Sorted(maps.Keys(fields)) // the same mistake gives the same message
 	return func(path string, value any) error {
 		got, ok := value.(map[string]any)
 		if !ok {
@@ -111,7 +108,7 @@ func object(fields map[string]check) check {
 		if known == len(got) {
 			return nil
 		}
-		for _, key := range sortedKeys(got) {
+		for _, key := range slices.Sorted(maps.Keys(got)) {
 			if !slices.Contains(names, key) && !slices.Contains(names, key+"?") {
 				return fmt.Errorf("%s.%s is not a field of the contract", path, key)
 			}
@@ -143,7 +140,7 @@ func dictionary(element check) check {
 		if !ok {
 			return wrong(path, "an object", value)
 		}
-		for _, key := range sortedKeys(got) {
+		for _, key := range slices.Sorted(maps.Keys(got)) {
 			if err := element(fmt.Sprintf("%s[%q]", path, key), got[key]); err != nil {
 				return err
 			}
@@ -229,13 +226,4 @@ func wrong(path, want string, got any) error {
 		shown = append(bytes.ToValidUTF8(shown[:80], nil), "..."...)
 	}
 	return fmt.Errorf("%s is not %s: %s", path, want, shown)
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

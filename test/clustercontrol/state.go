@@ -57,9 +57,9 @@ func (l *ledger) state() State {
 			return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 		}),
 		Usage:      make([]Usage, 0, len(l.usage)),
-		Restarts:   slices.Clone(l.restarts),
+		Restarts:   append([]Restart{}, l.restarts...),
 		Requests:   maps.Clone(l.requests),
-		Violations: slices.Clone(l.violations),
+		Violations: append([]Violation{}, l.violations...),
 	}
 	for _, u := range l.usage {
 		state.Usage = append(state.Usage, u.Usage)
@@ -69,5 +69,7 @@ func (l *ledger) state() State {
 }
 
 func sorted[K comparable, V any](m map[K]V, compare func(a, b V) int) []V {
-	return slices.SortedFunc(maps.Values(m), compare)
+	values := slices.AppendSeq(make([]V, 0, len(m)), maps.Values(m)) // [] in JSON, if there are none
+	slices.SortFunc(values, compare)
+	return values
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -119,7 +118,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		cmd := newCommand()
 		cmd.SetErr(io.Discard)
 		cmd.SetArgs(strings.Fields("--bind-address=127.0.0.1:0 --admin-bind-address=0 " + args))
-		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(fmt.Sprint(err), want) {
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", args, err, want)
 		}
 	}
