@@ -70,6 +70,24 @@ func TestDeployStatusIsForOneCluster(t *testing.T) {
 	}
 }
 
+// A key that may speak for any cluster polls for the one that it spoke for.
+func TestDeployStatusForAKeyOfAnyCluster(t *testing.T) {
+	server, o := serve(t, cc.Options{})
+	free := o.with(2)
+	if err := server.Trust(cc.TrustedKey{Public: trusted(free.key).Public}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sby-01", cluster} {
+		if _, err := server.RequestRestart(cc.Restart{Cluster: name, Namespace: "tenant", Workspace: "of-" + name, BinaryHash: "h"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantStatus(t, free.report(cc.Health, health), 200)
+	if _, got := free.poll(0, ""); len(got.Items) != 1 || got.Items[0].Workspace != "of-"+cluster {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestRestartIsConsumed(t *testing.T) {
 	server, o := serve(t, cc.Options{})
 	restart(t, server, "shop", "h1")

@@ -4,7 +4,9 @@
 package clustercontrol_test
 
 import (
+	"bytes"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,7 +104,11 @@ func TestSequence(t *testing.T) {
 			kinds: []cc.Kind{cc.SequenceGap}, phase: "Ready",
 		},
 		"out of order": {
-			steps: []step{{cc.WorkspaceReport, firstInstance, 2, status, 200}, {cc.WorkspaceReport, firstInstance, 1, other, 200}},
+			steps: []step{
+				{cc.WorkspaceReport, firstInstance, 2, other, 200},
+				{cc.WorkspaceReport, firstInstance, 1, other, 200},
+				{cc.WorkspaceReport, firstInstance, 3, status, 200},
+			},
 			kinds: []cc.Kind{cc.SequenceGap, cc.SequenceOrder}, phase: "Ready",
 		},
 		"a gap of health": {
@@ -137,18 +143,47 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// What a leader had not sent yet when it ended can come after its successor's first report.
-func TestOlderStatusOfAnotherInstance(t *testing.T) {
+// What comes late says nothing about now.
+func TestLateReportsChangeNothing(t *testing.T) {
+	server, o := serve(t, cc.Options{})
+	for _, late := range []struct {
+		endpoint     cc.Endpoint
+		newer, older string
+	}{
+		{cc.Health, health, strings.Replace(health, `"workspaces":3`, `"workspaces":99`, 1)},
+		{cc.Register, registration, strings.Replace(registration, `"register"`, `"deregister"`, 1)},
+		{cc.WorkspaceReport, status, strings.Replace(status, `"phase":"Ready"`, `"phase":"Pending"`, 1)},
+	} {
+		code, _ := o.post(late.endpoint, o.envelope(2, late.newer))
+		wantStatus(t, code, 200)
+		code, _ = o.post(late.endpoint, o.envelope(1, late.older))
+		wantStatus(t, code, 200)
+	}
+	state := server.State()
+	if len(state.Registrations) != 1 || len(state.Nodes) != 1 || state.Nodes[0].Workspaces != 3 || state.Workspaces[0].Phase != "Ready" {
+		t.Errorf("got %+v", state)
+	}
+}
+
+// What a leader had not sent yet when it ended can come after its successor's first report. Clocks decide between
+// instances, and numbers within one, whose clock may have been set back.
+func TestNewerStatusHolds(t *testing.T) {
+	at := func(o *operator, sequence int, sent, phase string) {
+		body := bytes.Replace(o.envelope(sequence, strings.Replace(status, `"phase":"Ready"`, `"phase":"`+phase+`"`, 1)),
+			[]byte(start().Format(time.RFC3339)), []byte(sent), 1)
+		code, _ := o.post(cc.WorkspaceReport, body)
+		wantStatus(o.t, code, 200)
+	}
 	server, o := serve(t, cc.Options{})
 	successor := o.as(otherInstance)
-	wantStatus(t, successor.report(cc.WorkspaceReport, status), 200)
-	late := []byte(`{"protocol":"formspec-operator/1","cluster":"jkt-premium-01","instance_id":"` + firstInstance +
-		`","sequence":1,"sent_at":"2026-07-10T09:59:59Z","records":[{"namespace":"tenant","workspace":"shop","uid":"u1","phase":"Pending",` +
-		`"ready_replicas":0,"desired_replicas":2,"conditions":[],"observed_generation":2}]}`)
-	code, _ := o.post(cc.WorkspaceReport, late)
-	wantStatus(t, code, 200)
+	at(successor, 1, "2026-07-10T10:00:00Z", "Ready")
+	at(o, 1, "2026-07-10T09:59:59Z", "Pending")
 	if got := server.State().Workspaces[0].Phase; got != "Ready" {
-		t.Errorf("the older status won: %s", got)
+		t.Errorf("the older status of another instance holds: %s", got)
+	}
+	at(successor, 2, "2026-07-10T09:00:00Z", "Degraded")
+	if got := server.State().Workspaces[0].Phase; got != "Degraded" {
+		t.Errorf("the older status of the same instance holds: %s", got)
 	}
 	wantViolations(t, server)
 }
