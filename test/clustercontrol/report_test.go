@@ -20,7 +20,8 @@ func TestGoodReportsAreTakenIn(t *testing.T) {
 	slot := "2026-07-10T09:55:00Z"
 	ofNode := `{"idempotency_key":"jkt-premium-01/n1/2026-07-10T09:55:00Z","slot":"2026-07-10T09:55:00Z","node":"node-a","uid":"n1",` +
 		`"cpu_millicore_seconds":null,"memory_byte_seconds":null}`
-	wantStatus(t, o.report(cc.Register, registration, `{"kind":"cache","id":"tenant/c","action":"register","labels":{},"capacity":{},"join_token":"t"}`), 200)
+	cache := `{"kind":"cache","id":"tenant/c","action":"register","labels":{},"capacity":{},"join_token":"t"}`
+	wantStatus(t, o.report(cc.Register, registration, cache), 200)
 	wantStatus(t, o.report(cc.Health, health), 200)
 	wantStatus(t, o.report(cc.Metering, usage("u1", slot, 7), ofNode), 200)
 	wantStatus(t, o.report(cc.WorkspaceReport, status), 200)
@@ -37,7 +38,8 @@ func TestGoodReportsAreTakenIn(t *testing.T) {
 	if len(state.Workspaces) != 1 || state.Workspaces[0].Condition("Ready").Reason != "Available" || state.Workspaces[0].Cluster != cluster {
 		t.Errorf("workspaces: %+v", state.Workspaces)
 	}
-	if len(state.Usage) != 2 || state.Usage[0].Node != "node-a" || state.Usage[0].CPUMillicoreSeconds != nil || *state.Usage[1].CPUMillicoreSeconds != 7 {
+	if len(state.Usage) != 2 || state.Usage[0].Node != "node-a" || state.Usage[0].CPUMillicoreSeconds != nil ||
+		*state.Usage[1].CPUMillicoreSeconds != 7 {
 		t.Errorf("usage: %+v", state.Usage)
 	}
 }
@@ -77,7 +79,7 @@ func TestSequence(t *testing.T) {
 		record   string
 		want     int
 	}
-	other := `{"namespace":"tenant","workspace":"shop","uid":"u1","phase":"Pending","ready_replicas":0,"desired_replicas":2,"conditions":[],"observed_generation":2}`
+	other := strings.Replace(status, `"phase":"Ready"`, `"phase":"Pending"`, 1)
 	bad := `{"namespace":"tenant"}`
 	for name, test := range map[string]struct {
 		steps []step
@@ -85,11 +87,19 @@ func TestSequence(t *testing.T) {
 		phase string // of the workspace in the end
 	}{
 		"a retry": {
-			steps: []step{{cc.WorkspaceReport, firstInstance, 1, status, 200}, {cc.WorkspaceReport, firstInstance, 1, status, 409}, {cc.WorkspaceReport, firstInstance, 2, other, 200}},
+			steps: []step{
+				{cc.WorkspaceReport, firstInstance, 1, status, 200},
+				{cc.WorkspaceReport, firstInstance, 1, status, 409},
+				{cc.WorkspaceReport, firstInstance, 2, other, 200},
+			},
 			phase: "Pending",
 		},
 		"a retry of what was refused": {
-			steps: []step{{cc.WorkspaceReport, firstInstance, 1, bad, 400}, {cc.WorkspaceReport, firstInstance, 1, bad, 400}, {cc.WorkspaceReport, firstInstance, 2, status, 200}},
+			steps: []step{
+				{cc.WorkspaceReport, firstInstance, 1, bad, 400},
+				{cc.WorkspaceReport, firstInstance, 1, bad, 400},
+				{cc.WorkspaceReport, firstInstance, 2, status, 200},
+			},
 			kinds: []cc.Kind{cc.BadRecord}, phase: "Ready",
 		},
 		"a number used twice": {
@@ -100,7 +110,11 @@ func TestSequence(t *testing.T) {
 			steps: []step{{cc.WorkspaceReport, firstInstance, 2, status, 200}}, kinds: []cc.Kind{cc.SequenceGap}, phase: "Ready",
 		},
 		"a gap, told once": {
-			steps: []step{{cc.WorkspaceReport, firstInstance, 1, status, 200}, {cc.WorkspaceReport, firstInstance, 5, other, 200}, {cc.WorkspaceReport, firstInstance, 6, status, 200}},
+			steps: []step{
+				{cc.WorkspaceReport, firstInstance, 1, status, 200},
+				{cc.WorkspaceReport, firstInstance, 5, other, 200},
+				{cc.WorkspaceReport, firstInstance, 6, status, 200},
+			},
 			kinds: []cc.Kind{cc.SequenceGap}, phase: "Ready",
 		},
 		"out of order": {
