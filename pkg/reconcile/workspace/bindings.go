@@ -113,8 +113,9 @@ func (in Input) credentialEnv() []*corev1ac.EnvVarApplyConfiguration {
 	return env
 }
 
-// credentialRevision changes when the credentials do, which rolls the pods. It is made of random words and tells nothing about them.
-// Empty: nothing is injected.
+// credentialRevision changes when a value behind the variables does, which rolls the pods: the credentials in force, and the permission,
+// which is a variable itself and chooses among them. Of the credentials it has a random word and tells nothing about them. Empty: nothing
+// is injected.
 func (in Input) credentialRevision() string {
 	injected := in.injected()
 	if len(injected) == 0 {
@@ -122,7 +123,7 @@ func (in Input) credentialRevision() string {
 	}
 	hash := sha256.New()
 	for _, b := range injected {
-		fmt.Fprintf(hash, "%s=%s\n", b.Claim.Spec.Datastore, b.Credentials.Annotations[v1alpha1.AnnotationRevision])
+		fmt.Fprintf(hash, "%s=%s %s\n", b.Claim.Spec.Datastore, b.Credentials.Annotations[v1alpha1.AnnotationRevision], b.Claim.Spec.Permission)
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:16]
 }

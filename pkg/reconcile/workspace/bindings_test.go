@@ -136,11 +136,27 @@ func TestTheRevisionRollsPodsWhenCredentialsChangeAndOnlyThen(t *testing.T) {
 		return written[*appsv1ac.DeploymentApplyConfiguration](t, given(bound(bindings...))).Spec.Template.Annotations[v1alpha1.AnnotationCredentials]
 	}
 	one := revision(binding("pg"))
-	if one == "" || one != revision(binding("pg", readOnly)) {
-		t.Error("the revision does not stand for the credentials alone")
+	for name, change := range map[string]func(*workspace.Binding){
+		"the claim's metadata":  func(b *workspace.Binding) { b.Claim.Labels = map[string]string{"a": "b"} },
+		"the claim's signature": func(b *workspace.Binding) { b.Claim.Spec.GrantedAt, b.Claim.Spec.Signature = "later", "another" },
+		"another claim":         func(b *workspace.Binding) { b.Claim.Name = "another" },
+		"the Secret's metadata": func(b *workspace.Binding) { b.Credentials.Annotations["a"] = "b" },
+		"what no variable says": func(b *workspace.Binding) { b.Credentials.Data["ca.crt"] = []byte("PEM") },
+	} {
+		if one == "" || one != revision(binding("pg", change)) {
+			t.Errorf("%s rolls pods", name)
+		}
 	}
-	if one == revision(binding("pg", rotated)) || one == revision(binding("pg"), binding("cache")) {
-		t.Error("the revision does not change with the credentials")
+	for name, others := range map[string][]workspace.Binding{
+		"another password":     {binding("pg", rotated)},
+		"another permission":   {binding("pg", readOnly)},
+		"a second datastore":   {binding("pg"), binding("cache")},
+		"a datastore instead":  {binding("cache")},
+		"nothing but a denial": {binding("pg", denied(v1alpha1.ReasonExpired))},
+	} {
+		if one == revision(others...) {
+			t.Errorf("%s rolls no pods", name)
+		}
 	}
 	if got := revision(binding("pg", noCredentials)); got != "" {
 		t.Errorf("the revision is %q without credentials", got)

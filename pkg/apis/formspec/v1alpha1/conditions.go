@@ -192,6 +192,8 @@ const (
 	ReasonNotYetValid = "NotYetValid"
 	// ReasonExpired: expiresAt has passed.
 	ReasonExpired = "Expired"
+	// ReasonSignatureNotChecked of Denied=False: the claim was approved without a look at its signature (--insecure-skip-signature-verify).
+	ReasonSignatureNotChecked = "SignatureNotChecked"
 	// ReasonSuperseded: a later grant for the same workspace and datastore is in force.
 	ReasonSuperseded = "Superseded"
 	// ReasonRoleInForce: the claim's own login was made as the claim says.
