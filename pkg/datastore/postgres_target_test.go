@@ -83,12 +83,9 @@ func TestTargetSessionAttributes(t *testing.T) {
 	// Without a standby, any server will do.
 	expect(t, probe(t, pg, "postgres://u:secret@"+nothing+"/d?sslmode=disable&target_session_attrs=prefer-standby", nil), v1alpha1.ReasonValidated)
 	// What is worked on must be sure to take writes.
-	endpoint, err := datastore.Parse(pg, "postgres://u:secret@"+nothing+"/d?sslmode=disable", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = datastore.NewProber().Session(t.Context(), endpoint, func(context.Context, *pgconn.PgConn) error { return nil })
-	if err == nil {
+	endpoint := parse(t, pg, "postgres://u:secret@"+nothing+"/d?sslmode=disable", nil)
+	prober := datastore.NewProber(datastore.ProberOptions{})
+	if err := prober.Session(t.Context(), endpoint, func(context.Context, *pgconn.PgConn) error { return nil }); err == nil {
 		t.Error("a session is opened with a server that does not say whether it takes writes")
 	}
 }
