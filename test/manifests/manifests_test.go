@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +145,22 @@ func TestRolesHaveNoWildcard(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An operator that is bound in chosen namespaces only still tells about classes, which it can in the namespace "default" alone.
+func TestTheNamespacedOverlayLetsTheOperatorTellAboutClasses(t *testing.T) {
+	for _, object := range read(t, filepath.Join(dir, "overlays/namespaced/rbac.yaml")) {
+		role, ok := object.(*rbacv1.Role)
+		if !ok || role.Namespace != "default" {
+			continue
+		}
+		want := []rbacv1.PolicyRule{{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}
+		if !reflect.DeepEqual(role.Rules, want) {
+			t.Errorf("in the namespace default it may %v, want %v", role.Rules, want)
+		}
+		return
+	}
+	t.Error("there is no Role in the namespace default")
 }
 
 func TestOperatorCannotDeleteSecrets(t *testing.T) {
