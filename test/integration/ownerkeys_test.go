@@ -24,6 +24,10 @@ func TestOwnerKeysOutage(t *testing.T) {
 	me.datastore("pg", v1alpha1.DriverPostgres, user.uri(), func(ds *v1alpha1.Datastore) { ds.Spec.OwnerPublicKey = publicKey(stranger.key) })
 	stranger.datastore("own", v1alpha1.DriverPostgres, user.uri(), func(ds *v1alpha1.Datastore) { ds.Spec.OwnerPublicKey = publicKey(stranger.key) })
 	claim, own := me.grant("shop", "pg", "shop"), stranger.grant("own", "own", "shop")
+	handed := me.datastore("handed", v1alpha1.DriverPostgres, user.uri())
+	anybody := me.grant("anybody", "handed", "heir", func(c *v1alpha1.ResourceClaim) { c.Spec.GrantedBy = "" })
+	heir := s.workspace("heir", class).ready().injects(variables("handed", parts...)...)
+	anybody.approved()
 	pretender := &owner{scenario: s, name: me.name, key: stranger.key}
 	pretended := pretender.grant("pretended", "pg", "pretended")
 	shop := s.workspace("shop", class, lists("pg", v1alpha1.DriverPostgres)).ready()
@@ -60,6 +64,12 @@ func TestOwnerKeysOutage(t *testing.T) {
 
 	// then
 	s.eventually("what was verified stays in force", unavailable)
+	if err := heir.injectedNow(variables("handed", parts...)...); err != nil {
+		t.Error(err)
+	}
+	handed.patch(fmt.Sprintf(`{"spec":{"owner":%q}}`, stranger.name)) // of whom the claim that names nobody is none
+	anybody.denied(v1alpha1.ReasonOwnerKeysUnavailable)
+	heir.injects()
 	late := me.grant("late", "pg", "late")
 	newcomer := s.workspace("late", class, lists("pg", v1alpha1.DriverPostgres))
 	late.denied(v1alpha1.ReasonOwnerKeysUnavailable)
