@@ -5,14 +5,18 @@ package resourceclaim
 
 import (
 	"slices"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
@@ -73,11 +77,15 @@ func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha
 	}
 }
 
-// secretHandler wakes the claim whose own login somebody changed, and the claims for a datastore whose credentials have come or changed.
+// secretHandler wakes the claim whose own login somebody changed, the claims for a datastore whose credentials have come or changed, and the
+// claims of a workspace that was handed other credentials.
 func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Secret] {
 	wake := func(secret *corev1.Secret) {
 		switch owner := metav1.GetControllerOfNoCopy(secret); {
 		case owner == nil:
+			if workspace := secret.Annotations[v1alpha1.AnnotationWorkspaceName]; secret.Name == names.Credentials(workspace) {
+				c.wakeReplaced(secret.Namespace, workspace)
+			}
 		case owner.Kind == "ResourceClaim" && secret.Labels[v1alpha1.LabelClaim] != "":
 			if key := cache.NewObjectName(secret.Namespace, owner.Name); !c.memory.Echo(key, secret.ResourceVersion) {
 				c.queue.Add(key)
@@ -108,6 +116,39 @@ func (c *Controller) wakeLogins(namespace, datastore string) {
 	for _, claim := range c.find(index.ClaimsByDatastore, namespace, datastore) {
 		if each || slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer) {
 			c.queue.Add(cache.MetaObjectToName(claim))
+		}
+	}
+}
+
+// batch is how long the steps of a rollout are collected.
+const batch = 100 * time.Millisecond
+
+// deploymentHandler wakes the claims with logins of their own whose workspace has got ahead with a rollout.
+func (c *Controller) deploymentHandler() cache.TypedResourceEventHandler[*appsv1.Deployment] {
+	wake := func(deployment *appsv1.Deployment) {
+		if owner := metav1.GetControllerOfNoCopy(deployment); owner != nil && owner.Kind == "Workspace" {
+			c.wakeReplaced(deployment.Namespace, owner.Name)
+		}
+	}
+	return cache.TypedResourceEventHandlerFuncs[*appsv1.Deployment]{
+		UpdateFunc: func(old, cur *appsv1.Deployment) {
+			if old.Generation != cur.Generation || !equality.Semantic.DeepEqual(old.Status, cur.Status) {
+				wake(cur)
+			}
+		},
+		DeleteFunc: func(deployment cache.DeletedObject[*appsv1.Deployment]) {
+			if deployment.OptionalObj != nil {
+				wake(deployment.OptionalObj)
+			}
+		},
+	}
+}
+
+// wakeReplaced wakes the claims of a workspace that have logins of their own, one of which may be in the way of nobody any more.
+func (c *Controller) wakeReplaced(namespace, workspace string) {
+	for _, claim := range c.find(index.ClaimsByWorkspace, namespace, workspace) {
+		if slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer) {
+			c.queue.AddAfter(cache.MetaObjectToName(claim), batch)
 		}
 	}
 }

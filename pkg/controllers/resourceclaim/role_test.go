@@ -129,7 +129,7 @@ func run(t *testing.T, test func(f *fixture)) {
 		judge := grants.NewJudge(keys, reconcile.Settings{MinGrantVersion: 1, TrustDatastoreKeys: true}, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces())
 		f.Controller, err = New(ctx, Config{
 			Client: f.kube, FormSpec: f.formspec, Claims: kinds.ResourceClaims(), Datastores: kinds.Datastores(), Workspaces: kinds.Workspaces(),
-			Secrets: children.Core().V1().Secrets(), Judge: judge, Roles: f.fakeRoles, Recorder: f, Clock: clock.RealClock{},
+			Secrets: children.Core().V1().Secrets(), Deployments: children.Apps().V1().Deployments(), Judge: judge, Roles: f.fakeRoles, Recorder: f, Clock: clock.RealClock{},
 		})
 		if err != nil {
 			t.Fatal(err)

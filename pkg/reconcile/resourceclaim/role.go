@@ -41,6 +41,8 @@ type Role struct {
 	Admin string
 	// Name is the login's on the server, for people.
 	Name string
+	// Use says whether the workspace still needs the login.
+	Use Use
 	// Last is the last attempt to make or drop the login. Nil: there was none since the operator started.
 	Last *Attempt
 	// Revision is a fresh random word, for credentials that are new.
@@ -88,6 +90,9 @@ func (in Input) planRole(v Verdict, p *Plan) *metav1.Condition {
 	}
 	if wanted && in.Place() == in.granted() {
 		return in.makeLogin(p)
+	}
+	if kept := in.keepReplaced(v, p); kept != nil {
+		return kept
 	}
 	return in.dropLogin(wanted, p)
 }

@@ -58,7 +58,7 @@ func variable(datastore string) string {
 func (in Input) injected() []Binding {
 	byVariable := map[string]Binding{}
 	for _, b := range in.Bindings {
-		if !b.Approved || b.Credentials == nil {
+		if b.Credentials == nil || (!b.Approved && !in.standsIn(b)) {
 			continue
 		}
 		name := variable(b.Claim.Spec.Datastore)
@@ -69,6 +69,29 @@ func (in Input) injected() []Binding {
 	return slices.SortedFunc(maps.Values(byVariable), func(a, b Binding) int {
 		return strings.Compare(a.Claim.Spec.Datastore, b.Claim.Spec.Datastore)
 	})
+}
+
+// standsIn says whether a claim that is superseded has to last, because the claim that supersedes it has no login of its own yet.
+func (in Input) standsIn(b Binding) bool {
+	if b.Reason != v1alpha1.ReasonSuperseded {
+		return false
+	}
+	for _, other := range in.Bindings {
+		if other.Claim.Spec.Datastore != b.Claim.Spec.Datastore || other.Credentials == nil || other.Claim == b.Claim {
+			continue
+		}
+		if other.Approved || (other.Reason == v1alpha1.ReasonSuperseded && later(other.Claim, b.Claim)) {
+			return false
+		}
+	}
+	return true
+}
+
+// later says whether a was granted after b. Both were verified, so their times can be read.
+func later(a, b *v1alpha1.ResourceClaim) bool {
+	of, _, _ := v1alpha1.GrantValidity(a)
+	than, _, _ := v1alpha1.GrantValidity(b)
+	return cmp.Or(of.Compare(than), strings.Compare(b.Name, a.Name)) > 0
 }
 
 func earlier(a, b *v1alpha1.ResourceClaim) bool {

@@ -200,6 +200,8 @@ const (
 	ReasonRoleInForce = "RoleInForce"
 	// ReasonRolePending: the claim's own login is being made or dropped.
 	ReasonRolePending = "RolePending"
+	// ReasonRoleReplaced: the workspace has another login; the claim's own goes once no pod runs with it.
+	ReasonRoleReplaced = "RoleReplaced"
 	// ReasonRoleLeftBehind of an Event: the claim went before its login could be dropped, which is on the server still.
 	ReasonRoleLeftBehind = "RoleLeftBehind"
 	// ReasonOwnerKeysUnavailable: the owner keys cannot be read; what was verified before stays in force.
