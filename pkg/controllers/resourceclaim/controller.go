@@ -72,6 +72,7 @@ type Controller struct {
 
 	claims      formspeclisters.ResourceClaimLister
 	datastores  formspeclisters.DatastoreLister
+	workspaces  formspeclisters.WorkspaceLister
 	secrets     corelisters.SecretLister
 	deployments appslisters.DeploymentLister
 	claimIndex  cache.TypedIndexer[*v1alpha1.ResourceClaim]
@@ -101,6 +102,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		clock:       config.Clock,
 		claims:      config.Claims.Lister(),
 		datastores:  config.Datastores.Lister(),
+		workspaces:  config.Workspaces.Lister(),
 		secrets:     config.Secrets.Lister(),
 		deployments: config.Deployments.Lister(),
 		claimIndex:  config.Claims.TypedInformer().GetTypedIndexer(),

@@ -22,12 +22,27 @@ import (
 
 func addIndexes(config Config) error { return index.Claims(config.Claims.TypedInformer()) }
 
+// arrival is how long a new claim waits for the Datastore and the Workspace that it names: what is created together arrives together, and a
+// verdict that holds for a moment is not worth a write.
+const arrival = 500 * time.Millisecond
+
+// arrives wakes a claim at once if all that it names is there, and in a moment if not. What comes meanwhile wakes it.
+func (c *Controller) arrives(claim *v1alpha1.ResourceClaim) {
+	_, noDatastore := c.datastores.Datastores(claim.Namespace).Get(claim.Spec.Datastore)
+	_, noWorkspace := c.workspaces.Workspaces(claim.Namespace).Get(claim.Spec.Workspace)
+	if key := cache.MetaObjectToName(claim); claim.Status.ObservedGeneration > 0 || (noDatastore == nil && noWorkspace == nil) {
+		c.queue.Add(key)
+	} else {
+		c.queue.AddAfter(key, arrival)
+	}
+}
+
 // claimHandler wakes a claim and its rivals: those for the same workspace and datastore, of which the latest wins.
 func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.ResourceClaim] {
 	wake := func(claim *v1alpha1.ResourceClaim) {
 		for _, other := range c.find(index.ClaimsByWorkspace, claim.Namespace, claim.Spec.Workspace) {
 			if other.Spec.Datastore == claim.Spec.Datastore {
-				c.queue.Add(cache.MetaObjectToName(other))
+				c.arrives(other)
 			}
 		}
 	}
@@ -169,7 +184,7 @@ func (c *Controller) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha
 
 func (c *Controller) wakeAll(indexName, namespace, name string) {
 	for _, claim := range c.find(indexName, namespace, name) {
-		c.queue.Add(cache.MetaObjectToName(claim))
+		c.arrives(claim)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -29,6 +30,27 @@ type Binding struct {
 	Reason, Message string
 	// Credentials is the managed Secret with the credentials in force. Nil: there are none yet.
 	Credentials *corev1.Secret
+	// Awaited says that the credentials may come at any moment: nothing is known yet that speaks against it.
+	Awaited bool
+}
+
+// arrival is how long the first Deployment of a Workspace waits for credentials that are on their way: what is created together arrives
+// together, and a second Deployment would be a second rollout. The API server's time stamps have full seconds.
+const arrival = 2 * time.Second
+
+// awaits is how much longer a Workspace that is new waits for the credentials of its approved claims. Zero: it does not.
+func (in Input) awaits() time.Duration {
+	left := arrival - in.Now.Sub(in.Workspace.CreationTimestamp.Time)
+	begun := in.Workspace.Status.ObservedGeneration > 0 || in.Children.Deployment.Exists()
+	if begun || left > arrival { // or the clocks differ
+		return 0
+	}
+	for _, b := range in.Bindings {
+		if b.Approved && b.Credentials == nil && b.Awaited {
+			return max(0, left)
+		}
+	}
+	return 0
 }
 
 // readOnly precedes the keys of a managed Secret that hold credentials for reading only.
