@@ -48,6 +48,8 @@ const (
 	AnnotationOrigin = "formspec.dev/origin"
 	// AnnotationRevision on a managed Secret is a random word that is new with each set of credentials.
 	AnnotationRevision = "formspec.dev/revision"
+	// AnnotationParts on a managed Secret lists the keys that were written.
+	AnnotationParts = "formspec.dev/parts"
 	// AnnotationCredentials on a pod template and on the credentials Secret that it refers to changes when the credentials do, and tells
 	// nothing about them.
 	AnnotationCredentials = "formspec.dev/credentials-revision"
