@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -189,6 +190,20 @@ func TestUsersWriteSpecsOnly(t *testing.T) {
 		rules := found[name]
 		if len(rules) != 1 || !slices.Equal(rules[0].Resources, resources) {
 			t.Errorf("%s: %v, want %v", name, rules, resources)
+		}
+	}
+}
+
+// The owners' keys are what people enter. A ConfigMap in the manifests, even an empty one, would be theirs to lose.
+func TestManifestsNeverTouchTheOwnersKeys(t *testing.T) {
+	for _, file := range glob(t, "[0-9]*.yaml") {
+		if filepath.Base(file) == "10-crds.yaml" {
+			continue
+		}
+		for _, object := range read(t, file) {
+			if config, is := object.(*corev1.ConfigMap); is {
+				t.Errorf("%s has the ConfigMap %s", file, config.Name)
+			}
 		}
 	}
 }
