@@ -4,7 +4,6 @@
 package datastore
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,16 +11,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
-	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 )
 
 const (
@@ -119,90 +113,6 @@ func TestARotation(t *testing.T) {
 	})
 }
 
-func TestASecretThatIsEditedWhileItIsProbed(t *testing.T) {
-	run(t, aDatastore(), func(f *fixture) {
-		f.slow = 2 * time.Second
-		f.secret("dsn", good)
-		f.syncOnce()
-		<-time.After(time.Second)
-		f.secret("dsn", good, "note", "hello")
-		f.syncOnce()
-		<-time.After(3 * time.Second)
-		f.settle()
-		f.expect(isTrue, v1alpha1.ReasonValidated)
-		f.expectProbes("app") // once
-	})
-}
-
-func TestAServerThatDoesNotAnswer(t *testing.T) {
-	run(t, aDatastore(), func(f *fixture) {
-		f.secret("dsn", dead)
-		f.syncOnce()
-		f.expect(isUnknown, v1alpha1.ReasonProbing)
-		f.syncOnce() // asks nobody twice
-		<-time.After(5 * time.Second)
-		_, after := f.syncOnce()
-		f.expect(isFalse, v1alpha1.ReasonUnreachable)
-		if f.expectProbes("app"); after != 5*time.Second {
-			t.Errorf("it is tried again after %s", after)
-		}
-		<-time.After(after)
-		f.syncOnce()
-		<-time.After(5 * time.Second)
-		if _, after = f.syncOnce(); after != 10*time.Second {
-			t.Errorf("it is tried a third time after %s", after)
-		}
-		f.secret("dsn", good)
-		f.settle()
-		f.expect(isTrue, v1alpha1.ReasonValidated)
-	})
-}
-
-func TestCredentialsInForceAreProbedFromTimeToTime(t *testing.T) {
-	probedAfter := func(t *testing.T, ds *v1alpha1.Datastore, restarted bool) {
-		run(t, ds, func(f *fixture) {
-			f.secret("dsn", good)
-			f.settle()
-			f.expectProbes("app")
-			if restarted { // nothing is remembered
-				f.offers = newOffers()
-			}
-			_, after := f.syncOnce()
-			f.expectProbes()
-			<-time.After(after)
-			f.syncOnce()
-			f.expectProbes("app")
-			f.settle()
-			f.expect(isTrue, v1alpha1.ReasonValidated)
-			if _, after := f.syncOnce(); after != 10*time.Minute {
-				t.Errorf("the next probe is after %s", after)
-			}
-		})
-	}
-	t.Run("by the process that put them in force", func(t *testing.T) { probedAfter(t, aDatastore(), false) })
-	t.Run("by one that was started later", func(t *testing.T) { probedAfter(t, aDatastore(), true) })
-	t.Run("and what stopped to work is told", func(t *testing.T) {
-		run(t, aDatastore(), func(f *fixture) {
-			f.secret("dsn", good)
-			f.settle()
-			<-time.After(10 * time.Minute)
-			f.syncOnce()
-			f.offers.change(pg, func(m *memo) { // the server refuses it now
-				refused := *m.check
-				refused.OK, refused.Reason, refused.Failures = false, v1alpha1.ReasonAuthenticationFailed, 1
-				m.check = &refused
-			})
-			if _, after := f.syncOnce(); after != 5*time.Second {
-				t.Errorf("the next probe is after %s", after)
-			}
-			f.expect(isFalse, v1alpha1.ReasonAuthenticationFailed)
-			if f.managed() == nil {
-				t.Error("the credentials are gone")
-			}
-		})
-	})
-}
-
 func TestSomebodyChangesTheManagedSecret(t *testing.T) {
 	for name, row := range map[string]struct {
 		do       func(*corev1.Secret)
@@ -246,73 +156,6 @@ func TestSomebodyChangesTheManagedSecret(t *testing.T) {
 	}
 }
 
-func TestOtherDrivers(t *testing.T) {
-	for name, row := range map[string]struct {
-		driver v1alpha1.Driver
-		value  string
-		reason string
-		probes []string
-	}{
-		"nothing to probe": {v1alpha1.DriverMemory, "anything", v1alpha1.ReasonNotProbed, nil},
-		"a superuser":      {v1alpha1.DriverPostgres, "postgres://super:hunter2@db.example/bank", v1alpha1.ReasonSharedAdminCredentials, []string{"super"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, aDatastore(func(ds *v1alpha1.Datastore) { ds.Spec.Driver = row.driver }), func(f *fixture) {
-				f.secret("dsn", row.value)
-				f.settle()
-				f.expect(isTrue, row.reason)
-				f.expectProbes(row.probes...)
-				if f.managed() == nil {
-					t.Error("there are no credentials")
-				}
-			})
-		})
-	}
-}
-
-func TestRefusedSecrets(t *testing.T) {
-	run(t, aDatastore(), func(f *fixture) {
-		_, err := f.kube.CoreV1().Secrets("bank").Create(t.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "bank", Name: "creds"}, Type: corev1.SecretTypeServiceAccountToken,
-			Data: map[string][]byte{"dsn": []byte(good)},
-		}, metav1.CreateOptions{})
-		f.must(err)
-		f.settle()
-		f.expect(isFalse, v1alpha1.ReasonSecretTypeRefused)
-		f.expectProbes()
-	})
-	run(t, aDatastore(), func(f *fixture) {
-		f.secret("dsn", good, "dsn-read-only", "postgres://%zz:hunter7@")
-		f.settle()
-		f.expect(isFalse, v1alpha1.ReasonInvalidConnectionString, `"dsn-read-only"`)
-		f.secret("dsn", good, "dsn-read-only", "postgres://reader:hunter8@db.example/bank")
-		f.settle()
-		f.expect(isTrue, v1alpha1.ReasonValidated)
-		if got := string(f.managed().Data["read-only-user"]); got != "reader" {
-			t.Errorf("the user for reading only is %q", got)
-		}
-		f.expectProbes("app")
-	})
-}
-
-func TestTheNameIsTaken(t *testing.T) {
-	run(t, aDatastore(), func(f *fixture) {
-		_, err := f.kube.CoreV1().Secrets("bank").Create(t.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "bank", Name: "formspec-datastore-pg", Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
-			Data:       map[string][]byte{"uri": []byte("somebody's")},
-		}, metav1.CreateOptions{})
-		f.must(err)
-		f.secret("dsn", good)
-		if _, after := f.syncOnce(); after != 30*time.Second {
-			t.Errorf("it looks again after %s", after)
-		}
-		f.expect(isFalse, v1alpha1.ReasonNameConflict)
-		if string(f.managed().Data["uri"]) != "somebody's" {
-			t.Error("somebody's Secret was changed")
-		}
-	})
-}
-
 func TestTheFinalizerIsThereWhileClaimsHaveLogins(t *testing.T) {
 	run(t, aDatastore(), func(f *fixture) {
 		f.settle()
@@ -342,22 +185,6 @@ func TestTheFinalizerIsThereWhileClaimsHaveLogins(t *testing.T) {
 	})
 }
 
-func TestADatastoreThatIsGone(t *testing.T) {
-	run(t, aDatastore(), func(f *fixture) {
-		f.secret("dsn", dead)
-		f.syncOnce()
-		f.must(f.formspec.Tracker().Delete(v1alpha1.SchemeGroupVersion.WithResource("datastores"), "bank", "pg"))
-		if requests, _ := f.syncOnce(); len(requests) > 0 {
-			t.Errorf("requests %q", requests)
-		}
-		<-time.After(time.Minute) // the probe was called off, and what it says wakes nobody
-		if f.woken(); len(f.offers.byDS) > 0 {
-			t.Error("something is remembered of it")
-		}
-		f.crashed(t.Context(), pg)
-	})
-}
-
 func TestClaimsAreCounted(t *testing.T) {
 	run(t, aDatastore(func(ds *v1alpha1.Datastore) { ds.Spec.Capacity.MaxConnections = 5 }), func(f *fixture) {
 		for name, c := range map[string]*v1alpha1.ResourceClaim{
@@ -378,71 +205,6 @@ func TestClaimsAreCounted(t *testing.T) {
 		if status.Claims != 3 || status.ClaimedConnections != 6 || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionOvercommitted) {
 			t.Errorf("%d claims with %d connections, conditions %+v", status.Claims, status.ClaimedConnections, status.Conditions)
 		}
-	})
-}
-
-func TestFailures(t *testing.T) {
-	broken := errors.New("no answer")
-	denied := apierrors.NewForbidden(corev1.Resource("secrets"), "formspec-datastore-pg", errors.New("a policy says no"))
-	for name, row := range map[string]struct {
-		verb, resource string
-		fails          error
-		want           error
-		reason         string // of Validated. Empty: nothing is written
-	}{
-		"the Secret cannot be read":    {"get", "secrets", broken, broken, ""},
-		"the Secret cannot be written": {"patch", "secrets", broken, broken, ""},
-		"a policy refuses the Secret":  {"patch", "secrets", denied, denied, v1alpha1.ReasonRefused},
-		"the status cannot be written": {"update", "datastores", broken, broken, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, aDatastore(func(ds *v1alpha1.Datastore) { ds.Spec.Driver = v1alpha1.DriverMemory }), func(f *fixture) {
-				f.secret("dsn", "anything")
-				fail := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, row.fails }
-				if row.resource == "secrets" {
-					f.kube.PrependReactor(row.verb, row.resource, fail)
-				} else {
-					f.formspec.PrependReactor(row.verb, row.resource, fail)
-				}
-				after, err := f.sync(t.Context(), pg)
-				if !errors.Is(err, row.want) {
-					t.Errorf("error %v, want %v", err, row.want)
-				}
-				if row.reason == "" {
-					if len(f.datastore().Status.Conditions) > 0 || len(f.events) > 0 {
-						t.Errorf("it says %+v and %q about a fault that passes", f.datastore().Status, f.events)
-					}
-					return
-				}
-				if f.expect(isFalse, row.reason); after != 30*time.Second {
-					t.Errorf("it is tried again after %s", after)
-				}
-			})
-		})
-	}
-}
-
-// store says how far a cache has come.
-type store string
-
-func (s store) LastStoreSyncResourceVersion() string { return string(s) }
-
-func TestASyncWaitsUntilTheCacheHasSeenTheLastOne(t *testing.T) {
-	run(t, aDatastore(), func(f *fixture) {
-		f.memory.Wrote(pg, store("7"), "8")
-		if _, err := f.sync(t.Context(), pg); !errors.Is(err, worker.ErrStale) || len(f.datastore().Status.Conditions) > 0 {
-			t.Errorf("error %v, want a stale cache and nothing done", err)
-		}
-	})
-}
-
-func TestAPanicIsShown(t *testing.T) {
-	run(t, aDatastore(), func(f *fixture) {
-		f.crashed(t.Context(), pg)
-		if c := meta.FindStatusCondition(f.datastore().Status.Conditions, v1alpha1.ConditionReady); c == nil || c.Reason != v1alpha1.ReasonInternalError {
-			t.Errorf("Ready is %+v, want InternalError", c)
-		}
-		f.crashed(t.Context(), cache.NewObjectName("bank", "another")) // is no more
 	})
 }
 
