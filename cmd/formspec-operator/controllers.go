@@ -90,6 +90,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			Datastores:  own.Datastores(),
 			Workspaces:  own.Workspaces(),
 			Secrets:     s.children.Core().V1().Secrets(),
+			Deployments: s.children.Apps().V1().Deployments(),
 			Judge:       judge,
 			Roles:       d.roles,
 			ClusterName: d.options.grantSettings().ClusterName,

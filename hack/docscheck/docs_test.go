@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,6 +70,34 @@ func TestEveryConditionIsDocumented(t *testing.T) {
 	}
 	if found < 50 {
 		t.Errorf("only %d constants were found", found)
+	}
+}
+
+// A reason that is defined elsewhere would escape the reference.
+func TestConditionsAreDefinedInOnePlace(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir(filepath.Join(root, "pkg"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		found++
+		for _, decl := range parse(t, strings.TrimPrefix(path, root)).Decls {
+			constants, ok := decl.(*ast.GenDecl)
+			if !ok || constants.Tok != token.CONST || filepath.Base(path) == "conditions.go" {
+				continue
+			}
+			for _, spec := range constants.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					if strings.HasPrefix(name.Name, "Reason") || strings.HasPrefix(name.Name, "Condition") {
+						t.Errorf("%s defines %s, which belongs into conditions.go", path, name.Name)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || found < 100 {
+		t.Errorf("only %d files were looked at (%v)", found, err)
 	}
 }
 

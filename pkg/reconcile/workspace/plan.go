@@ -44,6 +44,8 @@ func Make(in Input) Plan {
 		// What runs keeps running as it is; nothing new starts.
 		in.withdraw(&p)
 		p.After = obstacle.after
+	case in.awaits() > 0:
+		return Plan{Status: in.Workspace.Status, After: in.awaits()}
 	default:
 		p = in.converge()
 	}

@@ -192,12 +192,16 @@ const (
 	ReasonNotYetValid = "NotYetValid"
 	// ReasonExpired: expiresAt has passed.
 	ReasonExpired = "Expired"
+	// ReasonSignatureNotChecked of Denied=False: the claim was approved without a look at its signature (--insecure-skip-signature-verify).
+	ReasonSignatureNotChecked = "SignatureNotChecked"
 	// ReasonSuperseded: a later grant for the same workspace and datastore is in force.
 	ReasonSuperseded = "Superseded"
 	// ReasonRoleInForce: the claim's own login was made as the claim says.
 	ReasonRoleInForce = "RoleInForce"
 	// ReasonRolePending: the claim's own login is being made or dropped.
 	ReasonRolePending = "RolePending"
+	// ReasonRoleReplaced: the workspace has another login; the claim's own goes once no pod runs with it.
+	ReasonRoleReplaced = "RoleReplaced"
 	// ReasonRoleLeftBehind of an Event: the claim went before its login could be dropped, which is on the server still.
 	ReasonRoleLeftBehind = "RoleLeftBehind"
 	// ReasonOwnerKeysUnavailable: the owner keys cannot be read; what was verified before stays in force.

@@ -48,7 +48,10 @@ const (
 	AnnotationOrigin = "formspec.dev/origin"
 	// AnnotationRevision on a managed Secret is a random word that is new with each set of credentials.
 	AnnotationRevision = "formspec.dev/revision"
-	// AnnotationCredentials on a pod template changes when the credentials do, and tells nothing about them.
+	// AnnotationParts on a managed Secret lists the keys that were written.
+	AnnotationParts = "formspec.dev/parts"
+	// AnnotationCredentials on a pod template and on the credentials Secret that it refers to changes when the credentials do, and tells
+	// nothing about them.
 	AnnotationCredentials = "formspec.dev/credentials-revision"
 	// AnnotationWorkspaceName on a credentials Secret, which has no owner reference, is the full name of its Workspace.
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
