@@ -52,13 +52,14 @@ func (a *Activator) Draining() bool { return a.running.isDraining() }
 
 func newServer(ctx context.Context, handler http.Handler) *http.Server {
 	server := &http.Server{
-		Handler:           handler,
-		ConnContext:       withClient,
-		ErrorLog:          quietLog(ctx),
-		Protocols:         new(http.Protocols),
-		MaxHeaderBytes:    64 << 10, // they stay in memory while a request is held
-		ReadHeaderTimeout: 30 * time.Second,
-		IdleTimeout:       11 * time.Minute, // longer than load balancers keep an idle connection, so that they close it and not we
+		Handler:                      handler,
+		ConnContext:                  withClient,
+		ErrorLog:                     quietLog(ctx),
+		Protocols:                    new(http.Protocols),
+		MaxHeaderBytes:               64 << 10, // they stay in memory while a request is held
+		ReadHeaderTimeout:            30 * time.Second,
+		IdleTimeout:                  11 * time.Minute, // longer than load balancers keep an idle connection, so that they close it and not we
+		DisableGeneralOptionsHandler: true,             // OPTIONS * is for the pod
 		// No other timeouts: a request may take as long as client and pod like.
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerStream:     64 << 10, // see maxUploads
