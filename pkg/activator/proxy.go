@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -24,11 +25,15 @@ const coldStartHeader = "X-Formspec-Cold-Start"
 // that proxy only. ReverseProxy removes them.
 var forwardingHeaders = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 
+// flushInterval is how long a part of an answer may wait for more, if the pod said how long the answer is. Answers of unknown length, and
+// event streams, go on byte by byte (that is ReverseProxy's own rule).
+const flushInterval = 20 * time.Millisecond
+
 func (a *Activator) newProxy(ctx context.Context) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      roundTripper(a.forward),
-		FlushInterval:  -1, // every byte goes on when it comes
+		FlushInterval:  flushInterval,
 		BufferPool:     new(buffers),
 		ModifyResponse: a.answered,
 		ErrorHandler:   a.failed,

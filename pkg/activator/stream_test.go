@@ -106,6 +106,35 @@ func TestEventsArriveAtOnce(t *testing.T) {
 	}
 }
 
+// Also of an answer whose length is known each part arrives before the next is sent.
+func TestPartsOfALongAnswerArrive(t *testing.T) {
+	r := newRig(t, nil)
+	next := make(chan struct{})
+	r.pods("shop", newPod(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "8")
+		_ = http.NewResponseController(w).Flush()
+		<-next
+		_, _ = io.WriteString(w, "half")
+		_ = http.NewResponseController(w).Flush()
+		<-next
+		_, _ = io.WriteString(w, "more")
+	}))
+	res, err := newClient(t, false).Do(r.request(t.Context(), "GET", "/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	next <- struct{}{} // the head has come
+	half := make([]byte, 4)
+	if _, err := io.ReadFull(res.Body, half); err != nil || string(half) != "half" {
+		t.Fatal(string(half), err)
+	}
+	next <- struct{}{}
+	if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "more" {
+		t.Error(string(rest), err)
+	}
+}
+
 // A stream in both directions over h2c with trailers, which is what gRPC is made of.
 func TestABidirectionalStreamColdAndWarm(t *testing.T) {
 	r := newRig(t, nil)
