@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -55,6 +56,7 @@ type Activator struct {
 	proxy      *httputil.ReverseProxy
 	transport  *transport
 	running    running
+	endpoints  sync.Mutex
 }
 
 // New returns an Activator, which serves once it was started.

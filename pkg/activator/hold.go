@@ -41,7 +41,7 @@ type holds struct {
 	backends map[cache.ObjectName]*backend // by headless Service
 }
 
-// backend is what is known of the pods of one Workspace. It is kept until the Workspace goes.
+// backend is what is known of the pods of one Workspace. It is kept while there are any, and after a wake until the Workspace goes.
 type backend struct {
 	waiting   int
 	endpoints map[string]*endpoint // the Ready ones, by address
@@ -190,6 +190,11 @@ func (h *holds) set(key cache.ObjectName, addresses []string) {
 		if endpoints[address] = b.endpoints[address]; endpoints[address] == nil {
 			endpoints[address] = &endpoint{}
 		}
+	}
+	if len(addresses) == 0 && b.waiting == 0 && b.wokenAt.IsZero() {
+		b.endpoints = nil // for who still dials one
+		delete(h.backends, key)
+		return
 	}
 	b.endpoints, b.order = endpoints, slices.Compact(slices.Sorted(slices.Values(addresses)))
 	if len(b.order) > 0 {

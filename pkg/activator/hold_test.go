@@ -299,6 +299,28 @@ func TestAClientThatIsFoundGone(t *testing.T) {
 	})
 }
 
+// A Workspace that sleeps, with nobody waiting, takes up no memory.
+func TestSleepingIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(10, 10)
+		b.network.up.Store(false)
+		b.set(shopPods, []string{"a:1"})
+		ctx, hangUp := context.WithCancel(t.Context())
+		b.arrive(ctx, 1)
+		hangUp()
+		b.ended(t)
+		b.set(shopPods, nil)
+		time.Sleep(time.Minute) // the dialling ends as well
+		if len(b.backends) != 0 {
+			t.Errorf("%d Workspaces are remembered", len(b.backends))
+		}
+		b.set(shopPods, nil)
+		if len(b.backends) != 0 {
+			t.Errorf("%d Workspaces are remembered", len(b.backends))
+		}
+	})
+}
+
 func TestADeletedWorkspace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(10, 10)

@@ -167,6 +167,8 @@ func (a *Activator) leaseHandler() cache.TypedResourceEventHandler[*coordination
 
 // endpointsChanged hands the Ready endpoints of a Service from the cache to those who wait.
 func (a *Activator) endpointsChanged(key cache.ObjectName) {
+	a.endpoints.Lock() // so that nobody hands over an older state later
+	defer a.endpoints.Unlock()
 	list, err := a.slices.ByTypedIndex(slicesByService, serviceKey(key.Namespace, key.Name))
 	if err != nil {
 		return // only without the index

@@ -26,6 +26,7 @@ const (
 	jitter            = 0.25             // of the time between two renewals, so that replicas do not renew at the same moment
 	wakeGap           = time.Second      // between two wakes of one Workspace
 	concurrentWrites  = 16               // to the API server
+	reservedForWakes  = 4                // of these
 	writeTimeout      = 10 * time.Second // of one write
 	firstRetry        = time.Second      // after a write that failed, doubling
 	lastRetry         = 30 * time.Second
@@ -237,21 +238,18 @@ func (e *entry) urgentAt() time.Time {
 func (k *Keeper) next(now time.Time) (e *entry, ws Workspace, wake bool, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.writing >= concurrentWrites {
-		return nil, ws, false, idle // the end of a write kicks
-	}
 	for top := k.later.top(); top != nil && !top.at.After(now); top = k.later.top() {
 		top.leave()
 		top.join(&k.due, top.urgentAt())
 	}
-	wait = idle
-	if top := k.wakes.top(); top != nil {
+	wait = idle // or until the end of a write, which kicks
+	if top := k.wakes.top(); top != nil && k.writing < concurrentWrites {
 		if !top.at.After(now) {
 			return k.take(top, now)
 		}
 		wait = min(wait, top.at.Sub(now))
 	}
-	if top := k.due.top(); top != nil {
+	if top := k.due.top(); top != nil && k.writing < concurrentWrites-reservedForWakes {
 		if k.limiter.AllowN(now, 1) || !top.at.After(now) {
 			return k.take(top, now)
 		}

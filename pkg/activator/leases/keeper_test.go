@@ -273,6 +273,42 @@ func TestAWakeGoesAtOnceAndOnce(t *testing.T) {
 	})
 }
 
+// Renewals that the API server takes long for leave room for wakes.
+func TestWakesDoNotQueueBehindSlowRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ctx := ktesting.NewTestContext(t)
+		ctx, stop := context.WithCancel(ctx)
+		var mu sync.Mutex
+		woken := time.Time{}
+		k := NewKeeper(Config{WritesPerSecond: 1000, Write: func(ctx context.Context, ws Workspace) error {
+			if ws.UID == "uid-9999" {
+				mu.Lock()
+				defer mu.Unlock()
+				woken = time.Now()
+				return nil
+			}
+			<-ctx.Done() // by its deadline
+			return ctx.Err()
+		}})
+		var running sync.WaitGroup
+		running.Go(func() { k.Run(ctx) })
+		for i := range 100 {
+			k.Begin(workspace(i))
+		}
+		time.Sleep(time.Second)
+		before := time.Now()
+		k.Wake(workspace(9999))
+		time.Sleep(time.Second)
+		mu.Lock()
+		if woken.IsZero() || woken.Sub(before) > 10*time.Millisecond {
+			t.Errorf("asked for a wake at %v, it went at %v", before, woken)
+		}
+		mu.Unlock()
+		stop()
+		running.Wait()
+	})
+}
+
 func TestNothingIsLostWhileTheAPIServerIsAway(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		k := c.replicas[0]
