@@ -25,6 +25,7 @@ const (
 	renewalsPerWindow = 4                // at least this many, while there is traffic
 	jitter            = 0.25             // of the time between two renewals, so that replicas do not renew at the same moment
 	wakeGap           = time.Second      // between two wakes of one Workspace
+	settle            = time.Second / 10 // before the first renewal: if the request finds nobody awake, the wake is renewal enough
 	concurrentWrites  = 16               // to the API server
 	reservedForWakes  = 4                // of these
 	writeTimeout      = 10 * time.Second // of one write
@@ -185,7 +186,7 @@ func (k *Keeper) schedule(e *entry) {
 	case e.inFlight > 0 || e.activeAt.After(e.seenAt):
 		quarter := e.Window / renewalsPerWindow
 		due := e.seenAt.Add(quarter + time.Duration(jitter*e.spread*float64(quarter)))
-		e.join(&k.later, latest(due, e.notUntil))
+		e.join(&k.later, latest(latest(due, e.activeAt.Add(settle)), e.notUntil))
 	default:
 		return
 	}

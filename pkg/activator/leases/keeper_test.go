@@ -309,6 +309,21 @@ func TestWakesDoNotQueueBehindSlowRenewals(t *testing.T) {
 	})
 }
 
+// A request that finds its Workspace asleep is one write, not a renewal and a wake.
+func TestAWakeIsRenewalEnough(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, c *cluster) {
+		k, before := c.replicas[0], time.Now()
+		k.Begin(workspace(1))
+		time.Sleep(time.Millisecond)
+		k.Wake(workspace(1))
+		time.Sleep(quarter - time.Second)
+		if got := c.of("uid-1"); len(got) != 1 || got[0].Sub(before) > 2*latency {
+			t.Errorf("writes at %v, want one at %v", got, before)
+		}
+		k.End(workspace(1))
+	})
+}
+
 func TestNothingIsLostWhileTheAPIServerIsAway(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, c *cluster) {
 		k := c.replicas[0]
