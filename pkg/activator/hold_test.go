@@ -53,6 +53,11 @@ func newBed(total, each int) *bed {
 	return b
 }
 
+// pass lets time pass, in the bubble.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // in the bubble's time
+}
+
 func (b *bed) waiter() waiter {
 	return waiter{deadline: time.Now().Add(2 * time.Minute), wake: func() { b.wakes.Add(1) }, asleep: b.asleep.Load}
 }
@@ -86,7 +91,7 @@ func TestAThousandRequestsAreOneWake(t *testing.T) {
 		b := newBed(5000, 1000)
 		b.arrive(t.Context(), 1000)
 		b.asleep.Store(false) // the operator has heard it
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		b.set(shopPods, []string{"10.0.0.1:8080", "10.0.0.2:8080"})
 		got := b.ended(t)
 		if len(got) != 1000 || b.wakes.Load() != 1 {
@@ -142,7 +147,7 @@ func TestNothingIsLetGoBeforeADialSucceeds(t *testing.T) {
 		b.network.up.Store(false)
 		b.arrive(t.Context(), 5)
 		b.set(shopPods, []string{"a:1"})
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if got := b.ended(t); len(got) != 0 {
 			t.Fatalf("let go: %v", got)
 		}
@@ -150,7 +155,7 @@ func TestNothingIsLetGoBeforeADialSucceeds(t *testing.T) {
 			t.Errorf("dialled %d times in 3 s, want a few with a growing pause", dials)
 		}
 		b.network.up.Store(true)
-		time.Sleep(lastRedial)
+		pass(lastRedial)
 		if got := b.ended(t); len(got) != 5 {
 			t.Errorf("let go: %v", got)
 		}
@@ -176,7 +181,7 @@ func TestAnEndpointThatFailsIsOutOfTurn(t *testing.T) {
 			t.Errorf("let go: %v", got)
 		}
 		b.network.up.Store(true)
-		time.Sleep(lastRedial)
+		pass(lastRedial)
 		if got := b.ended(t); len(got) != 1 || got[0].cold || b.wakes.Load() != 0 {
 			t.Errorf("got %v after %d wakes: pods that are Ready are not asleep", got, b.wakes.Load())
 		}
@@ -192,9 +197,9 @@ func TestDiallingStopsWithTheLastWaiter(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b.arrive(ctx, 1)
 		cancel()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		before := b.network.dials.Load()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if after := b.network.dials.Load(); after != before {
 			t.Errorf("%d dials while nobody waits", after-before)
 		}
@@ -242,13 +247,13 @@ func TestAWakeThatIsNotHeardIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(10, 10)
 		b.arrive(t.Context(), 3)
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		synctest.Wait()
 		if wakes := b.wakes.Load(); wakes != 3 {
 			t.Errorf("%d wakes in 25 s of silence, want 3", wakes)
 		}
 		b.asleep.Store(false)
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		if wakes := b.wakes.Load(); wakes != 3 {
 			t.Errorf("%d wakes after it was heard, want still 3", wakes)
 		}
@@ -274,7 +279,7 @@ func TestAWakeOfLongAgoDoesNotCount(t *testing.T) {
 		b.arrive(ctx, 1)
 		hangUp()
 		b.ended(t)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		b.arrive(t.Context(), 1)
 		if wakes := b.wakes.Load(); wakes != 2 {
 			t.Errorf("%d wakes, want 2", wakes)
@@ -292,7 +297,7 @@ func TestAClientThatIsFoundGone(t *testing.T) {
 			_, cold, err := b.acquire(t.Context(), shopPods, w)
 			b.results <- result{"", cold, err}
 		}()
-		time.Sleep(watchEvery)
+		pass(watchEvery)
 		if got := b.ended(t); len(got) != 1 || !errors.Is(got[0].err, context.Canceled) || b.waiting != 0 {
 			t.Errorf("got %v, and %d slots are taken", got, b.waiting)
 		}
@@ -310,7 +315,7 @@ func TestSleepingIsForgotten(t *testing.T) {
 		hangUp()
 		b.ended(t)
 		b.set(shopPods, nil)
-		time.Sleep(time.Minute) // the dialling ends as well
+		pass(time.Minute) // the dialling ends as well
 		if len(b.backends) != 0 {
 			t.Errorf("%d Workspaces are remembered", len(b.backends))
 		}

@@ -76,7 +76,7 @@ func newRig(t testing.TB, change func(*Config), objects ...runtime.Object) *rig 
 	if change != nil {
 		change(&config)
 	}
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{})) // which is silent, and may outlive the test
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{})) // which is silent
 	var err error
 	if r.Activator, err = New(ctx, config); err != nil {
 		t.Fatal(err)
@@ -183,9 +183,9 @@ func slice(workspace string, addresses ...string) *discoveryv1.EndpointSlice {
 func (r *rig) pods(workspace string, addresses ...string) {
 	r.Helper()
 	client, s := r.kube.DiscoveryV1().EndpointSlices("bank"), slice(workspace, addresses...)
-	_, err := client.Update(context.Background(), s, metav1.UpdateOptions{})
+	_, err := client.Update(r.Context(), s, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = client.Create(context.Background(), s, metav1.CreateOptions{})
+		_, err = client.Create(r.Context(), s, metav1.CreateOptions{})
 	}
 	if err != nil {
 		r.Fatal(err)

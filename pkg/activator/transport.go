@@ -89,7 +89,7 @@ func (a *Activator) forward(r *http.Request) (*http.Response, error) {
 		target.Host = address
 		attempt.URL = &target
 		res, err := a.transport.send(attempt, p.major)
-		if failed := (*dialError)(nil); !errors.As(err, &failed) {
+		if _, failed := errors.AsType[*dialError](err); !failed {
 			return res, err
 		}
 		a.holds.suspect(p.pods, address)

@@ -71,28 +71,28 @@ func TestManyRequestsAreOneWrite(t *testing.T) {
 }
 
 func TestAClientThatHangsUpFreesItsSlot(t *testing.T) {
-	for name, leave := range map[string]func(t *testing.T, r *rig){
-		"HTTP/1.1": func(t *testing.T, r *rig) {
-			c := dialRaw(t, r.address, "GET / HTTP/1.1\nHost: "+shopHost+"\n\n")
+	for name, leave := range map[string]func(r *rig){
+		"HTTP/1.1": func(r *rig) {
+			c := dialRaw(r, r.address, "GET / HTTP/1.1\nHost: "+shopHost+"\n\n")
 			r.waitsFor(1)
 			_ = c.Close()
 		},
 		// The server of net/http notices only what comes after the body, and the body is not read.
-		"HTTP/1.1 with a body": func(t *testing.T, r *rig) {
-			c := dialRaw(t, r.address, "POST / HTTP/1.1\nHost: "+shopHost+"\nContent-Length: 1000000\n\n"+strings.Repeat("x", 100000))
+		"HTTP/1.1 with a body": func(r *rig) {
+			c := dialRaw(r, r.address, "POST / HTTP/1.1\nHost: "+shopHost+"\nContent-Length: 1000000\n\n"+strings.Repeat("x", 100000))
 			r.waitsFor(1)
 			_ = c.Close()
 		},
-		"HTTP/2": func(t *testing.T, r *rig) {
-			ctx, cancel := context.WithCancel(t.Context())
-			_ = start(newClient(t, true), r.request(ctx, "POST", "/", strings.NewReader("x")))
+		"HTTP/2": func(r *rig) {
+			ctx, cancel := context.WithCancel(r.Context())
+			_ = start(newClient(r, true), r.request(ctx, "POST", "/", strings.NewReader("x")))
 			r.waitsFor(1)
 			cancel()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
-			leave(t, r)
+			leave(r)
 			r.waitsFor(0)
 			r.eventually("the request has ended", func() bool { return r.running.count() == 0 })
 		})

@@ -135,7 +135,7 @@ func (k *Keeper) Seen(uid types.UID, at time.Time) {
 
 func (k *Keeper) seen(e *entry, at time.Time) {
 	if at.After(e.seenAt) {
-		e.seenAt, e.spread = at, rand.Float64()
+		e.seenAt, e.spread = at, chance()
 		k.schedule(e)
 	}
 }
@@ -169,7 +169,7 @@ func (k *Keeper) Forget(uid types.UID) {
 func (k *Keeper) entry(uid types.UID) *entry {
 	e := k.entries[uid]
 	if e == nil {
-		e = &entry{spread: rand.Float64(), bornAt: time.Now()}
+		e = &entry{spread: chance(), bornAt: time.Now()}
 		k.entries[uid] = e
 	}
 	return e
@@ -209,9 +209,9 @@ func (k *Keeper) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		e, ws, wake, wait := k.next(time.Now())
-		if e != nil {
-			writes.Go(func() { k.write(ctx, e, ws, wake) })
+		next, wait := k.next(time.Now())
+		if next != nil {
+			writes.Go(func() { k.write(ctx, next) })
 			continue
 		}
 		timer.Reset(wait)
@@ -236,43 +236,50 @@ func (e *entry) urgentAt() time.Time {
 }
 
 // next takes what is to be written now out of its queue, or says how long there is nothing.
-func (k *Keeper) next(now time.Time) (e *entry, ws Workspace, wake bool, wait time.Duration) {
+func (k *Keeper) next(now time.Time) (*task, time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for top := k.later.top(); top != nil && !top.at.After(now); top = k.later.top() {
 		top.leave()
 		top.join(&k.due, top.urgentAt())
 	}
-	wait = idle // or until the end of a write, which kicks
+	wait := idle // or until the end of a write, which kicks
 	if top := k.wakes.top(); top != nil && k.writing < concurrentWrites {
 		if !top.at.After(now) {
-			return k.take(top, now)
+			return k.take(top, now), 0
 		}
 		wait = min(wait, top.at.Sub(now))
 	}
 	if top := k.due.top(); top != nil && k.writing < concurrentWrites-reservedForWakes {
 		if k.limiter.AllowN(now, 1) || !top.at.After(now) {
-			return k.take(top, now)
+			return k.take(top, now), 0
 		}
 		wait = min(wait, time.Second/time.Duration(k.config.WritesPerSecond), top.at.Sub(now))
 	}
 	if top := k.later.top(); top != nil {
 		wait = min(wait, top.at.Sub(now))
 	}
-	return nil, ws, false, wait
+	return nil, wait
 }
 
-func (k *Keeper) take(e *entry, now time.Time) (*entry, Workspace, bool, time.Duration) {
+// task is one write.
+type task struct {
+	*entry
+	ws   Workspace // as it was then
+	wake bool
+}
+
+func (k *Keeper) take(e *entry, now time.Time) *task {
 	e.leave()
 	k.writing++
-	wake := e.wake
+	next := &task{e, e.Workspace, e.wake}
 	e.writing, e.wake, e.wroteAt = true, false, now
-	return e, e.Workspace, wake, 0
+	return next
 }
 
 // write renews one Lease. Traffic that comes while it runs counts as later than it.
-func (k *Keeper) write(ctx context.Context, e *entry, ws Workspace, wake bool) {
-	started := time.Now()
+func (k *Keeper) write(ctx context.Context, next *task) {
+	e, ws, wake, started := next.entry, next.ws, next.wake, time.Now()
 	attempt, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	err := k.config.Write(attempt, ws)
@@ -297,7 +304,7 @@ func (k *Keeper) write(ctx context.Context, e *entry, ws Workspace, wake bool) {
 		}
 		pause := min(longest, firstRetry<<min(e.failures, 10))
 		e.failures++
-		e.notUntil = time.Now().Add(time.Duration((1 - jitter + jitter*rand.Float64()) * float64(pause)))
+		e.notUntil = time.Now().Add(time.Duration((1 - jitter + jitter*chance()) * float64(pause)))
 		e.wake = e.wake || wake
 		k.schedule(e)
 		return
@@ -318,6 +325,11 @@ func (k *Keeper) log(ctx context.Context, ws Workspace, err error) {
 		logger.Info("Leases are renewed again")
 	}
 	k.failing = err != nil
+}
+
+// chance is between 0 and 1.
+func chance() float64 {
+	return rand.Float64() //nolint:gosec // nobody gains anything by guessing it
 }
 
 func latest(a, b time.Time) time.Time {

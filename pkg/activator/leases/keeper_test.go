@@ -24,10 +24,16 @@ const (
 
 // cluster has the Leases; all replicas see them change.
 type cluster struct {
+	*testing.T
 	mu       sync.Mutex
 	away     bool
 	writes   []write
 	replicas []*Keeper
+}
+
+// pass lets time pass, in the bubble.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // in the bubble's time
 }
 
 type write struct {
@@ -36,7 +42,7 @@ type write struct {
 }
 
 func (c *cluster) write(_ context.Context, ws Workspace) error {
-	time.Sleep(latency)
+	pass(latency)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.away {
@@ -77,22 +83,22 @@ func (c *cluster) setAway(away bool) {
 }
 
 // inBubble runs a test with that many replicas in a time of its own.
-func inBubble(t *testing.T, replicas int, test func(t *testing.T, c *cluster)) {
+func inBubble(t *testing.T, replicas int, test func(c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		_, ctx := ktesting.NewTestContext(t)
 		ctx, stop := context.WithCancel(ctx)
-		c := &cluster{}
+		c := &cluster{T: t}
 		var running sync.WaitGroup
 		for range replicas {
 			k := NewKeeper(Config{Write: c.write, WritesPerSecond: 20})
 			c.replicas = append(c.replicas, k)
 			running.Go(func() { k.Run(ctx) })
 		}
-		test(t, c)
+		test(c)
 		stop()
 		running.Wait()
-		time.Sleep(latency) // the last events
+		pass(latency) // the last events
 	})
 }
 
@@ -107,86 +113,86 @@ func request(k *Keeper, ws Workspace) {
 }
 
 func TestTheFirstRequestIsTold(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
+	inBubble(t, 1, func(c *cluster) {
 		request(c.replicas[0], workspace(1))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if got := c.of("uid-1"); len(got) != 1 {
-			t.Errorf("writes at %v, want one at once", got)
+			c.Errorf("writes at %v, want one at once", got)
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if got := c.of("uid-1"); len(got) != 1 {
-			t.Errorf("writes at %v: nothing came after the first request", got)
+			c.Errorf("writes at %v: nothing came after the first request", got)
 		}
 	})
 }
 
 // The operator counts the window from the last change that it sees, so this must come after the last request.
 func TestTheLastRenewalComesAfterTheLastRequest(t *testing.T) {
-	inBubble(t, 2, func(t *testing.T, c *cluster) {
+	inBubble(t, 2, func(c *cluster) {
 		for i := range 30 { // every 20 s for 10 minutes, alternating
 			request(c.replicas[i%2], workspace(1))
-			time.Sleep(20 * time.Second)
+			pass(20 * time.Second)
 		}
 		last := time.Now().Add(-20 * time.Second)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		got := c.of("uid-1")
 		if end := got[len(got)-1]; !end.After(last) || end.After(last.Add(quarter+quarter/4+time.Second)) {
-			t.Errorf("the last request was at %v, the last renewal at %v", last, end)
+			c.Errorf("the last request was at %v, the last renewal at %v", last, end)
 		}
 		for i := 1; i < len(got); i++ {
 			if gap := got[i].Sub(got[i-1]); gap < quarter-time.Second || gap > window/2 {
-				t.Errorf("two renewals are %s apart", gap)
+				c.Errorf("two renewals are %s apart", gap)
 			}
 		}
 	})
 }
 
 func TestALongRequestIsRenewedWhileItRuns(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
+	inBubble(t, 1, func(c *cluster) {
 		k, ws := c.replicas[0], workspace(1)
 		k.Begin(ws)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		k.End(ws)
 		got := c.of("uid-1")
 		if n, most := len(got), int(time.Hour/quarter)+1; n > most || n < most*3/4 {
-			t.Errorf("%d renewals in an hour, want about %d", n, most)
+			c.Errorf("%d renewals in an hour, want about %d", n, most)
 		}
 		for i := 1; i < len(got); i++ {
 			if gap := got[i].Sub(got[i-1]); gap > window/2 {
-				t.Errorf("two renewals are %s apart", gap)
+				c.Errorf("two renewals are %s apart", gap)
 			}
 		}
 	})
 }
 
 func TestAnotherReplicasRenewalCounts(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, c *cluster) {
+	inBubble(t, 3, func(c *cluster) {
 		for _, k := range c.replicas {
 			k.Begin(workspace(1))
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		for _, k := range c.replicas {
 			k.End(workspace(1))
 		}
 		// All three begin at the same moment, before any has seen a renewal: three writes. From then on they share.
 		if n, most := len(c.of("uid-1")), int(time.Hour/quarter)+3; n > most+most/10 {
-			t.Errorf("three replicas renewed %d times in an hour, want about %d", n, most)
+			c.Errorf("three replicas renewed %d times in an hour, want about %d", n, most)
 		}
 	})
 }
 
 func TestAThousandBusyWorkspacesStayInTheBudget(t *testing.T) {
-	inBubble(t, 2, func(t *testing.T, c *cluster) {
+	inBubble(t, 2, func(c *cluster) {
 		const workspaces, minutes = 1000, 20
 		for range minutes * 3 {
 			for i := range workspaces {
 				request(c.replicas[i%2], workspace(i))
 			}
-			time.Sleep(20 * time.Second)
+			pass(20 * time.Second)
 		}
 		// Each replica keeps the budget; together they renew each Workspace once in a quarter of its window.
 		if n, most := c.count(), workspaces*(int(minutes*time.Minute/quarter)+1); n > most {
-			t.Errorf("%d writes in %d minutes, want at most %d", n, minutes, most)
+			c.Errorf("%d writes in %d minutes, want at most %d", n, minutes, most)
 		}
 		start := c.writes[0].at
 		perSecond := map[int]int{}
@@ -195,17 +201,17 @@ func TestAThousandBusyWorkspacesStayInTheBudget(t *testing.T) {
 		}
 		for second, n := range perSecond {
 			if n > 2*20+2 || second > 60 && n > 20+20/2 {
-				t.Errorf("%d writes in second %d", n, second)
+				c.Errorf("%d writes in second %d", n, second)
 			}
 		}
 		if mean := float64(c.count()) / (minutes * 60); mean > 20 {
-			t.Errorf("%.1f writes a second, want at most 20", mean)
+			c.Errorf("%.1f writes a second, want at most 20", mean)
 		}
 		for i := range workspaces {
 			got := c.of(workspace(i).UID)
 			for j := 1; j < len(got); j++ {
 				if gap := got[j].Sub(got[j-1]); gap > window/2+time.Minute/2 {
-					t.Fatalf("Workspace %d was not renewed for %s of a window of %s", i, gap, window)
+					c.Fatalf("Workspace %d was not renewed for %s of a window of %s", i, gap, window)
 				}
 			}
 		}
@@ -214,7 +220,7 @@ func TestAThousandBusyWorkspacesStayInTheBudget(t *testing.T) {
 
 // The budget is there to be kind to the API server, not to put busy Workspaces to sleep.
 func TestTheBudgetIsExceededRatherThanAWindow(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
+	inBubble(t, 1, func(c *cluster) {
 		const long, short = 6000, 20 // 20 writes a second renew 6,000 in 300 s: their whole window
 		for i := range long + short {
 			ws := workspace(i)
@@ -223,7 +229,7 @@ func TestTheBudgetIsExceededRatherThanAWindow(t *testing.T) {
 			}
 			c.replicas[0].Begin(ws)
 		}
-		time.Sleep(20 * time.Minute)
+		pass(20 * time.Minute)
 		synctest.Wait()
 		worst := map[bool]time.Duration{}
 		last := map[types.UID]time.Time{}
@@ -235,7 +241,7 @@ func TestTheBudgetIsExceededRatherThanAWindow(t *testing.T) {
 			last[w.uid] = w.at
 		}
 		if worst[false] > window*3/4 || worst[true] > 45*time.Second {
-			t.Errorf("the longest time without a renewal is %s of %s, and %s of 1m", worst[false], window, worst[true])
+			c.Errorf("the longest time without a renewal is %s of %s, and %s of 1m", worst[false], window, worst[true])
 		}
 	})
 }
@@ -247,28 +253,28 @@ func shortUID(uid types.UID, from int) bool {
 }
 
 func TestAWakeGoesAtOnceAndOnce(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
+	inBubble(t, 1, func(c *cluster) {
 		k := c.replicas[0]
 		for i := range 3000 {
 			k.Begin(workspace(i)) // a backlog of renewals
 		}
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		k.Seen("uid-9999", time.Now()) // renewed a moment ago: a wake does not care
 		before := time.Now()
 		for range 1000 {
 			k.Wake(workspace(9999))
 		}
-		time.Sleep(900 * time.Millisecond)
+		pass(900 * time.Millisecond)
 		got := c.of("uid-9999")
 		if len(got) != 1 || got[0].Sub(before) > 2*latency {
-			t.Fatalf("1,000 wakes are writes at %v, want one at %v", got, before)
+			c.Fatalf("1,000 wakes are writes at %v, want one at %v", got, before)
 		}
 		for range 200 { // 10 s
 			k.Wake(workspace(9999))
-			time.Sleep(50 * time.Millisecond)
+			pass(50 * time.Millisecond)
 		}
 		if n := len(c.of("uid-9999")); n > 12 || n < 9 {
-			t.Errorf("%d writes for wakes in 11 s, want one a second", n)
+			c.Errorf("%d writes for wakes in 11 s, want one a second", n)
 		}
 	})
 }
@@ -295,10 +301,10 @@ func TestWakesDoNotQueueBehindSlowRenewals(t *testing.T) {
 		for i := range 100 {
 			k.Begin(workspace(i))
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		before := time.Now()
 		k.Wake(workspace(9999))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		mu.Lock()
 		if woken.IsZero() || woken.Sub(before) > 10*time.Millisecond {
 			t.Errorf("asked for a wake at %v, it went at %v", before, woken)
@@ -311,41 +317,41 @@ func TestWakesDoNotQueueBehindSlowRenewals(t *testing.T) {
 
 // A request that finds its Workspace asleep is one write, not a renewal and a wake.
 func TestAWakeIsRenewalEnough(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
+	inBubble(t, 1, func(c *cluster) {
 		k, before := c.replicas[0], time.Now()
 		k.Begin(workspace(1))
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 		k.Wake(workspace(1))
-		time.Sleep(quarter - time.Second)
+		pass(quarter - time.Second)
 		if got := c.of("uid-1"); len(got) != 1 || got[0].Sub(before) > 2*latency {
-			t.Errorf("writes at %v, want one at %v", got, before)
+			c.Errorf("writes at %v, want one at %v", got, before)
 		}
 		k.End(workspace(1))
 	})
 }
 
 func TestNothingIsLostWhileTheAPIServerIsAway(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
+	inBubble(t, 1, func(c *cluster) {
 		k := c.replicas[0]
 		request(k, workspace(1))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		c.setAway(true)
 		k.Begin(workspace(1))
 		request(k, workspace(2))
 		k.Wake(workspace(3))
-		time.Sleep(4 * time.Minute)
+		pass(4 * time.Minute)
 		if n := c.count(); n != 1 {
-			t.Fatalf("%d writes while it is away", n)
+			c.Fatalf("%d writes while it is away", n)
 		}
 		c.setAway(false)
 		back := time.Now()
-		time.Sleep(lastRetry + time.Second)
+		pass(lastRetry + time.Second)
 		if got := c.of("uid-3"); len(got) == 0 || got[0].Sub(back) > lastWakeRetry+time.Second {
-			t.Errorf("the wake came at %v, it was back at %v", got, back)
+			c.Errorf("the wake came at %v, it was back at %v", got, back)
 		}
 		for _, uid := range []types.UID{"uid-1", "uid-2"} {
 			if got := c.of(uid); got[len(got)-1].Before(back) {
-				t.Errorf("%s was not renewed after it was back", uid)
+				c.Errorf("%s was not renewed after it was back", uid)
 			}
 		}
 		k.End(workspace(1))
@@ -353,33 +359,50 @@ func TestNothingIsLostWhileTheAPIServerIsAway(t *testing.T) {
 }
 
 func TestALeaseThatIsDeletedIsMadeAgainForTraffic(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
+	inBubble(t, 1, func(c *cluster) {
 		k := c.replicas[0]
 		k.Begin(workspace(1))
 		request(k, workspace(2))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		for _, uid := range []types.UID{"uid-1", "uid-2", "uid-3"} {
 			k.Lost(uid)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if busy, idle := len(c.of("uid-1")), len(c.of("uid-2")); busy != 2 || idle != 1 {
-			t.Errorf("%d writes for the busy one and %d for the idle one, want 2 and 1", busy, idle)
+			c.Errorf("%d writes for the busy one and %d for the idle one, want 2 and 1", busy, idle)
 		}
 		k.End(workspace(1))
 	})
 }
 
+// The write that runs may have been sent before, so what comes while it runs needs another.
+func TestARequestDuringAWriteIsToldLater(t *testing.T) {
+	inBubble(t, 1, func(c *cluster) {
+		k := c.replicas[0]
+		c.mu.Lock()
+		c.replicas = nil // no events tell of it
+		c.mu.Unlock()
+		request(k, workspace(1))
+		pass(settle + latency/2)
+		request(k, workspace(1))
+		pass(time.Hour)
+		if got := c.of("uid-1"); len(got) != 2 {
+			c.Errorf("writes at %v, want two", got)
+		}
+	})
+}
+
 func TestAForgottenWorkspaceIsNotWritten(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, c *cluster) {
+	inBubble(t, 1, func(c *cluster) {
 		k := c.replicas[0]
 		k.Begin(workspace(1))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		k.Forget("uid-1")
 		k.Forget("uid-2")
 		k.End(workspace(1)) // its request ends only now
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if n := c.count(); n != 1 {
-			t.Errorf("%d writes, want the first only", n)
+			c.Errorf("%d writes, want the first only", n)
 		}
 	})
 }
@@ -392,7 +415,7 @@ func TestRunEndsAfterTheLastWrite(t *testing.T) {
 		k := NewKeeper(Config{WritesPerSecond: 20, Write: func(ctx context.Context, _ Workspace) error {
 			close(writing)
 			<-ctx.Done()
-			time.Sleep(time.Second)
+			pass(time.Second)
 			ended = true
 			return ctx.Err()
 		}})

@@ -42,7 +42,7 @@ func (q queue) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (q *queue) Push(x any) {
-	e := x.(*entry)
+	e := x.(*entry) //nolint:forcetypeassert // join pushes nothing else
 	e.index = len(*q)
 	*q = append(*q, e)
 }
