@@ -26,7 +26,8 @@ func trim(object any) (any, error) {
 		slim := &discoveryv1.EndpointSlice{ObjectMeta: identity(o), AddressType: o.AddressType, Ports: o.Ports}
 		slim.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}
 		for _, e := range o.Endpoints {
-			slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready}})
+			ready := discoveryv1.EndpointConditions{Ready: e.Conditions.Ready}
+			slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: ready})
 		}
 		return slim, nil
 	case *coordinationv1.Lease:
@@ -49,6 +50,7 @@ func trimWorkspace(ws *v1alpha1.Workspace) *v1alpha1.Workspace {
 
 func identity(o metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), CreationTimestamp: o.GetCreationTimestamp(),
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+		ResourceVersion: o.GetResourceVersion(), CreationTimestamp: o.GetCreationTimestamp(),
 	}
 }

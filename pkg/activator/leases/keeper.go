@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 )
 
 // Workspace is whose Lease it is, and how long it may be without traffic.
@@ -182,7 +181,11 @@ func (k *Keeper) schedule(e *entry) {
 	case e.writing:
 		return
 	case e.wake:
-		e.join(&k.wakes, latest(e.wroteAt.Add(wakeGap), e.notUntil))
+		at := latest(e.wroteAt.Add(wakeGap), e.notUntil)
+		if soon := e.wroteAt.Add(lastWakeRetry); at.After(soon) {
+			at = soon // a renewal that failed has more time than a wake
+		}
+		e.join(&k.wakes, at)
 	case e.inFlight > 0 || e.activeAt.After(e.seenAt):
 		quarter := e.Window / renewalsPerWindow
 		due := e.seenAt.Add(quarter + time.Duration(jitter*e.spread*float64(quarter)))
@@ -193,138 +196,6 @@ func (k *Keeper) schedule(e *entry) {
 	if e.index == 0 {
 		k.wakeUp()
 	}
-}
-
-func (k *Keeper) wakeUp() {
-	select {
-	case k.kick <- struct{}{}:
-	default:
-	}
-}
-
-// Run writes until ctx ends, and returns when the last write has.
-func (k *Keeper) Run(ctx context.Context) {
-	var writes sync.WaitGroup
-	defer writes.Wait()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		next, wait := k.next(time.Now())
-		if next != nil {
-			writes.Go(func() { k.write(ctx, next) })
-			continue
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-k.kick:
-		}
-	}
-}
-
-// idle is how long Run sleeps when nothing is to be done; it is kicked when that changes.
-const idle = time.Hour
-
-// urgentAt is when a renewal does not wait for the budget any longer, so that no busy Workspace is taken for idle.
-func (e *entry) urgentAt() time.Time {
-	if e.seenAt.IsZero() {
-		return e.bornAt.Add(e.Window / 2)
-	}
-	return e.seenAt.Add(e.Window / 2)
-}
-
-// next takes what is to be written now out of its queue, or says how long there is nothing.
-func (k *Keeper) next(now time.Time) (*task, time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for top := k.later.top(); top != nil && !top.at.After(now); top = k.later.top() {
-		top.leave()
-		top.join(&k.due, top.urgentAt())
-	}
-	wait := idle // or until the end of a write, which kicks
-	if top := k.wakes.top(); top != nil && k.writing < concurrentWrites {
-		if !top.at.After(now) {
-			return k.take(top, now), 0
-		}
-		wait = min(wait, top.at.Sub(now))
-	}
-	if top := k.due.top(); top != nil && k.writing < concurrentWrites-reservedForWakes {
-		if k.limiter.AllowN(now, 1) || !top.at.After(now) {
-			return k.take(top, now), 0
-		}
-		wait = min(wait, time.Second/time.Duration(k.config.WritesPerSecond), top.at.Sub(now))
-	}
-	if top := k.later.top(); top != nil {
-		wait = min(wait, top.at.Sub(now))
-	}
-	return nil, wait
-}
-
-// task is one write.
-type task struct {
-	*entry
-	ws   Workspace // as it was then
-	wake bool
-}
-
-func (k *Keeper) take(e *entry, now time.Time) *task {
-	e.leave()
-	k.writing++
-	next := &task{e, e.Workspace, e.wake}
-	e.writing, e.wake, e.wroteAt = true, false, now
-	return next
-}
-
-// write renews one Lease. Traffic that comes while it runs counts as later than it.
-func (k *Keeper) write(ctx context.Context, next *task) {
-	e, ws, wake, started := next.entry, next.ws, next.wake, time.Now()
-	attempt, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	err := k.config.Write(attempt, ws)
-	if k.config.Wrote != nil {
-		k.config.Wrote(wake, err)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.writing--
-	k.wakeUp()
-	e.writing = false
-	if ctx.Err() == nil {
-		k.log(ctx, ws, err)
-	}
-	if k.entries[ws.UID] != e {
-		return // forgotten meanwhile
-	}
-	if err != nil {
-		longest := lastRetry
-		if wake {
-			longest = lastWakeRetry
-		}
-		pause := min(longest, firstRetry<<min(e.failures, 10))
-		e.failures++
-		e.notUntil = time.Now().Add(time.Duration((1 - jitter + jitter*chance()) * float64(pause)))
-		e.wake = e.wake || wake
-		k.schedule(e)
-		return
-	}
-	e.failures, e.notUntil = 0, time.Time{}
-	k.seen(e, started)
-	if e.queue == nil {
-		k.schedule(e) // somebody else's renewal was seen since
-	}
-}
-
-// log tells once that writes fail, and once that they work again.
-func (k *Keeper) log(ctx context.Context, ws Workspace, err error) {
-	switch logger := klog.FromContext(ctx); {
-	case err != nil && !k.failing:
-		logger.Error(err, "Cannot renew Leases, trying until it works: awake Workspaces go on, sleeping ones cannot wake up", "workspace", klog.KRef(ws.Namespace, ws.Name))
-	case err == nil && k.failing:
-		logger.Info("Leases are renewed again")
-	}
-	k.failing = err != nil
 }
 
 // chance is between 0 and 1.

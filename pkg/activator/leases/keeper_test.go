@@ -343,11 +343,15 @@ func TestNothingIsLostWhileTheAPIServerIsAway(t *testing.T) {
 		if n := c.count(); n != 1 {
 			c.Fatalf("%d writes while it is away", n)
 		}
+		k.Wake(workspace(1)) // whose renewals have failed for long
 		c.setAway(false)
 		back := time.Now()
 		pass(lastRetry + time.Second)
 		if got := c.of("uid-3"); len(got) == 0 || got[0].Sub(back) > lastWakeRetry+time.Second {
 			c.Errorf("the wake came at %v, it was back at %v", got, back)
+		}
+		if got := c.of("uid-1"); len(got) < 2 || got[1].Sub(back) > lastWakeRetry+time.Second {
+			c.Errorf("the wake of a busy one came at %v, it was back at %v", got, back)
 		}
 		for _, uid := range []types.UID{"uid-1", "uid-2"} {
 			if got := c.of(uid); got[len(got)-1].Before(back) {
