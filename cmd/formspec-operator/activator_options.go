@@ -85,8 +85,8 @@ func (o *activatorOptions) validate() error {
 	if o.maxHeld < 1 {
 		refuse("--max-held: must be at least 1, is %d", o.maxHeld)
 	}
-	if o.maxHeldPerWorkspace < 1 || o.maxHeldPerWorkspace > o.maxHeld {
-		refuse("--max-held-per-workspace: must be from 1 to --max-held, which is %d, is %d", o.maxHeld, o.maxHeldPerWorkspace)
+	if o.maxHeldPerWorkspace < 1 {
+		refuse("--max-held-per-workspace: must be at least 1, is %d", o.maxHeldPerWorkspace)
 	}
 	if o.leaseWritesPerSecond < 1 {
 		refuse("--lease-writes-per-second: must be at least 1, is %d", o.leaseWritesPerSecond)

@@ -36,11 +36,14 @@ func TestActivatorOptions(t *testing.T) {
 	if o.wakeDeadline != time.Minute || o.idleAfter != newOptions().idleAfter || o.drainDelay+o.shutdownTimeout <= o.wakeDeadline {
 		t.Errorf("got %+v", o)
 	}
+	if err := parseActivator(t, "--max-held=10").validate(); err != nil {
+		t.Errorf("a total below the default for one workspace is refused: %v", err)
+	}
 	for flag, args := range map[string][]string{
 		"--idle-after":              {"--idle-after=0"},
 		"--wake-deadline":           {"--wake-deadline=-1s"},
 		"--max-held":                {"--max-held=0"},
-		"--max-held-per-workspace":  {"--max-held=10", "--max-held-per-workspace=11"},
+		"--max-held-per-workspace":  {"--max-held-per-workspace=0"},
 		"--lease-writes-per-second": {"--lease-writes-per-second=0"},
 		"--drain-delay":             {"--drain-delay=-1s"},
 		"--shutdown-timeout":        {"--shutdown-timeout=0"},
