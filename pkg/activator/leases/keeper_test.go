@@ -139,8 +139,12 @@ func TestTheLastRenewalComesAfterTheLastRequest(t *testing.T) {
 		if end := got[len(got)-1]; !end.After(last) || end.After(last.Add(quarter+quarter/4+time.Second)) {
 			c.Errorf("the last request was at %v, the last renewal at %v", last, end)
 		}
+		// Two replicas may renew at the same moment, before either has seen the other; but seldom.
+		if most := int(10*time.Minute/quarter) + 3; len(got) > most {
+			c.Errorf("%d renewals in 10 minutes, want at most %d", len(got), most)
+		}
 		for i := 1; i < len(got); i++ {
-			if gap := got[i].Sub(got[i-1]); gap < quarter-time.Second || gap > window/2 {
+			if gap := got[i].Sub(got[i-1]); gap > window/2 {
 				c.Errorf("two renewals are %s apart", gap)
 			}
 		}
@@ -200,7 +204,7 @@ func TestAThousandBusyWorkspacesStayInTheBudget(t *testing.T) {
 			perSecond[int(w.at.Sub(start)/time.Second)]++
 		}
 		for second, n := range perSecond {
-			if n > 2*20+2 || second > 60 && n > 20+20/2 {
+			if n > 2*20+2 { // each replica has its own budget, and the two may be used in one second
 				c.Errorf("%d writes in second %d", n, second)
 			}
 		}
@@ -346,7 +350,7 @@ func TestNothingIsLostWhileTheAPIServerIsAway(t *testing.T) {
 		k.Wake(workspace(1)) // whose renewals have failed for long
 		c.setAway(false)
 		back := time.Now()
-		pass(lastRetry + time.Second)
+		pass(2 * lastRetry)
 		if got := c.of("uid-3"); len(got) == 0 || got[0].Sub(back) > lastWakeRetry+time.Second {
 			c.Errorf("the wake came at %v, it was back at %v", got, back)
 		}
@@ -354,7 +358,7 @@ func TestNothingIsLostWhileTheAPIServerIsAway(t *testing.T) {
 			c.Errorf("the wake of a busy one came at %v, it was back at %v", got, back)
 		}
 		for _, uid := range []types.UID{"uid-1", "uid-2"} {
-			if got := c.of(uid); got[len(got)-1].Before(back) {
+			if got := c.of(uid); len(got) == 0 || got[len(got)-1].Before(back) {
 				c.Errorf("%s was not renewed after it was back", uid)
 			}
 		}
