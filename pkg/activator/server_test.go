@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // Who has come in time is served: one that is held, one that streams, and one on an upgraded connection.
@@ -77,7 +79,7 @@ func TestDrainDoesNotWaitForEver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	drained := make(chan error, 1)
 	go func() { drained <- r.Serve(ctx, listener, Drain{Timeout: time.Millisecond}) }()
 	dialRaw(t, listener.Addr().String(), handshake).head(t)
