@@ -135,7 +135,7 @@ func TestManifestsHaveNoUnknownField(t *testing.T) {
 }
 
 func TestRolesHaveNoWildcard(t *testing.T) {
-	for _, file := range []string{"20-rbac.yaml", "30-user-roles.yaml", "overlays/namespaced/rbac.yaml"} {
+	for _, file := range []string{"20-rbac.yaml", "30-user-roles.yaml", "50-activator.yaml", "overlays/namespaced/rbac.yaml"} {
 		for name, rules := range roles(t, file) {
 			for _, rule := range rules {
 				for _, value := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames, rule.NonResourceURLs) {
