@@ -22,6 +22,12 @@ func Label(workspace string) string { return safe("", workspace) }
 // Deployment is the name of the Workspace's Deployment, Service, HorizontalPodAutoscaler and PodDisruptionBudget.
 func Deployment(workspace string) string { return safe(prefix, workspace) }
 
+// Pods is the name of the headless Service of the Workspace's pods, by which the activator finds them.
+func Pods(workspace string) string { return safeWith(prefix, workspace, "-pods") }
+
+// Activator is the name of the EndpointSlice that leads the Workspace's Service to the activator.
+func Activator(workspace string) string { return Deployment(workspace) + "-activator" }
+
 // ConfigMap is the name of the Workspace's ConfigMap.
 func ConfigMap(workspace string) string { return Deployment(workspace) + "-config" }
 
@@ -34,17 +40,19 @@ func Datastore(datastore string) string { return safe("formspec-datastore-", dat
 // Claim is the name of the Secret with the own login of a ResourceClaim of that name.
 func Claim(claim string) string { return safe("formspec-claim-", claim) }
 
-// safe joins the two parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
+func safe(prefix, name string) string { return safeWith(prefix, name, "") }
+
+// safeWith joins the parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
 // name, so that two names which share their beginning stay apart.
-func safe(prefix, name string) string {
-	if full := prefix + name; len(full) <= maxLabel && !strings.Contains(name, ".") {
+func safeWith(prefix, name, suffix string) string {
+	if full := prefix + name + suffix; len(full) <= maxLabel && !strings.Contains(name, ".") {
 		return full
 	}
 	sum := sha256.Sum256([]byte(name))
 	hash := hex.EncodeToString(sum[:])[:hashChars]
 	short := strings.ReplaceAll(name, ".", "-")
-	if room := maxLabel - len(prefix) - len(hash) - 1; len(short) > room {
+	if room := maxLabel - len(prefix) - len(hash) - 1 - len(suffix); len(short) > room {
 		short = strings.TrimRight(short[:room], "-")
 	}
-	return prefix + short + "-" + hash
+	return prefix + short + "-" + hash + suffix
 }

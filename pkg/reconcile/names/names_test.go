@@ -20,7 +20,7 @@ func TestNamesAreValidAndApart(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, w := range workspaces {
-		for kind, name := range map[string]string{"label": Label(w), "deployment": Deployment(w), "configmap": ConfigMap(w), "secret": Credentials(w)} {
+		for kind, name := range map[string]string{"label": Label(w), "deployment": Deployment(w), "pods": Pods(w), "slice": Activator(w), "configmap": ConfigMap(w), "secret": Credentials(w)} {
 			if other, taken := seen[kind+"/"+name]; taken {
 				t.Errorf("%s %q serves both %q and %q", kind, name, w, other)
 			}
@@ -32,7 +32,10 @@ func TestNamesAreValidAndApart(t *testing.T) {
 		if problems := validation.IsDNS1035Label(Deployment(w)); len(problems) > 0 {
 			t.Errorf("name of the Service of %q: %q: %v", w, Deployment(w), problems)
 		}
-		for _, name := range []string{ConfigMap(w), Credentials(w)} {
+		if problems := validation.IsDNS1035Label(Pods(w)); len(problems) > 0 {
+			t.Errorf("name of the headless Service of %q: %q: %v", w, Pods(w), problems)
+		}
+		for _, name := range []string{ConfigMap(w), Credentials(w), Activator(w)} {
 			if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 				t.Errorf("name for %q: %q: %v", w, name, problems)
 			}
@@ -44,6 +47,7 @@ func TestNamesOfTheContract(t *testing.T) {
 	for got, want := range map[string]string{
 		Deployment("bank-mandiri-prod"):             "formspec-resource-bank-mandiri-prod",
 		ConfigMap("bank-mandiri-prod"):              "formspec-resource-bank-mandiri-prod-config",
+		Pods("bank-mandiri-prod"):                   "formspec-resource-bank-mandiri-prod-pods",
 		Credentials("bank-mandiri-prod"):            "formspec-resource-bank-mandiri-prod-db-credentials",
 		Label("bank-mandiri-prod"):                  "bank-mandiri-prod",
 		Deployment(strings.Repeat("w", 45)):         "formspec-resource-" + strings.Repeat("w", 45),

@@ -39,6 +39,9 @@ func (in Input) deploymentAnnotations() map[string]string {
 	if since := in.podsRefusedSince(); !since.IsZero() && in.Now.Sub(since) >= refusedRetry {
 		annotations[v1alpha1.AnnotationRetry] = in.Now.Truncate(refusedRetry).UTC().Format(time.RFC3339)
 	}
+	if decided, _ := in.decide(); decided.annotation() != "" {
+		annotations[v1alpha1.AnnotationSleep] = decided.annotation()
+	}
 	return annotations
 }
 

@@ -172,6 +172,8 @@ func nameTaken(in Input) *obstacle {
 		{"Secret", c.Credentials.Exists(), c.Credentials.Live},
 		{"ConfigMap", c.ConfigMap.Exists(), c.ConfigMap.Live},
 		{"Service", c.Service.Exists(), c.Service.Live},
+		{"Service", c.PodsService.Exists(), c.PodsService.Live},
+		{"EndpointSlice", c.Slice.Exists(), c.Slice.Live},
 		{"Deployment", c.Deployment.Exists(), c.Deployment.Live},
 		{"PodDisruptionBudget", c.DisruptionBudget.Exists(), c.DisruptionBudget.Live},
 		{"HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},

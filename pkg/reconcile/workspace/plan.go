@@ -47,11 +47,17 @@ func Make(in Input) Plan {
 	default:
 		p = in.converge()
 	}
-	if in.Recheck > 0 && (p.After == 0 || in.Recheck < p.After) {
-		p.After = in.Recheck
-	}
+	p.again(in.Recheck)
 	p.Status = Status(in, p)
+	p.again(in.wakeDeadline(p.Status))
 	return p
+}
+
+// again makes the plan look again after that long at the latest. Zero: no matter when.
+func (p *Plan) again(after time.Duration) {
+	if after > 0 && (p.After == 0 || after < p.After) {
+		p.After = after
+	}
 }
 
 // converge makes every child what it should be.
@@ -63,10 +69,12 @@ func (in Input) converge() Plan {
 	// The credentials come first: the Deployment refers to them.
 	apply(&p, in.Now, in.Children.Credentials, in.credentials())
 	apply(&p, in.Now, in.Children.ConfigMap, in.configMap())
-	apply(&p, in.Now, in.Children.Service, in.service())
+	decided, after := in.decide()
+	p.again(after)
+	in.route(&p, decided.asleep)
 	applyDeployment(&p, in)
 	if !in.podsRefusedSince().IsZero() {
-		p.After = refusedRetry
+		p.again(refusedRetry)
 	}
 	if in.minimum() >= 2 {
 		apply(&p, in.Now, in.Children.DisruptionBudget, in.disruptionBudget())
@@ -99,7 +107,9 @@ func (in Input) evict() Plan {
 	remove(&p, in.Workspace, "HorizontalPodAutoscaler", c.Autoscaler)
 	remove(&p, in.Workspace, "PodDisruptionBudget", c.DisruptionBudget)
 	remove(&p, in.Workspace, "Deployment", c.Deployment)
+	remove(&p, in.Workspace, "EndpointSlice", c.Slice)
 	remove(&p, in.Workspace, "Service", c.Service)
+	remove(&p, in.Workspace, "Service", c.PodsService)
 	remove(&p, in.Workspace, "ConfigMap", c.ConfigMap)
 	return p
 }
@@ -112,7 +122,7 @@ func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, now time.Tim
 	case child.Overridden(config, now):
 		fields := strings.Join(child.Rewritten.Fields, ", ")
 		p.Overridden = append(p.Overridden, fmt.Sprintf("%s %q: %s", *config.GetKind(), *config.GetName(), fields))
-		p.After = reconcile.OverriddenRetry
+		p.again(reconcile.OverriddenRetry)
 		return nil
 	default:
 		p.Apply = append(p.Apply, child.Write(config))

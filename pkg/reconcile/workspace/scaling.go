@@ -32,11 +32,6 @@ func (in Input) hasFeature(feature string) bool {
 	return slices.Contains(in.Class.Spec.Features, feature)
 }
 
-// asleep says whether the workspace should be at zero replicas.
-func (in Input) asleep() bool {
-	return in.Class.Spec.Scaling.ScaleToZero && in.Workspace.Annotations[v1alpha1.AnnotationIdle] == "true"
-}
-
 // replicas is what to apply as spec.replicas of the Deployment. Nil leaves the field to the autoscaler.
 //
 // An apply that stops mentioning a field which only we own removes it, and the API server then defaults it to 1. So the live count is

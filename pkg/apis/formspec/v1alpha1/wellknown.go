@@ -36,6 +36,9 @@ const (
 	AnnotationIdle = "formspec.dev/idle"
 	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
 	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
+	// AnnotationSleep on a Deployment says that the operator put it to sleep, and at which version of the activity Lease: "asleep 4711". On an
+	// awake one it is "woken" where formspec.dev/idle was obeyed and a request came since.
+	AnnotationSleep = "formspec.dev/sleep"
 	// AnnotationRotateCredentials on a ResourceClaim makes a new password for its own login when the value changes.
 	AnnotationRotateCredentials = "formspec.dev/rotate-credentials"
 	// AnnotationUndecodable is on objects in the operator's memory only: what of the stored object does not fit its type.
@@ -52,6 +55,16 @@ const (
 	AnnotationCredentials = "formspec.dev/credentials-revision"
 	// AnnotationWorkspaceName on a credentials Secret, which has no owner reference, is the full name of its Workspace.
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
+)
+
+// Where the activator runs. Source: contract §6.
+const (
+	// ActivatorNamespace holds the activator's pods and one Lease per Workspace, named by its UID.
+	ActivatorNamespace = "formspec-activator"
+	// ActivatorService is the Service of the activator's pods.
+	ActivatorService = "formspec-activator"
+	// ActivatorPort names the port on which they take requests.
+	ActivatorPort = "http"
 )
 
 // LegacyManager is the field manager of an operator for these kinds that wrote by updates. What it owns is taken over.
