@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers"
+	"github.com/formspec/formspec-operator/pkg/controllers/activity"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/clusterclass"
 	"github.com/formspec/formspec-operator/pkg/controllers/datastore"
@@ -62,7 +64,23 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		return nil, err
 	}
 	list = append(list, classes)
-	for _, s := range d.scopes {
+	if d.activity != nil {
+		collector, err := activity.NewCollector(ctx, d.activity, activity.CollectorConfig{
+			Client:     d.write.kube,
+			Workspaces: workspaceInformers,
+			Everywhere: len(d.options.namespaces) == 0,
+			Clock:      clock.RealClock{},
+			Metrics:    reconcileMetrics,
+		})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, collector)
+	}
+	if err := workspace.RegisterMetrics(d.metrics, workspaceInformers); err != nil {
+		return nil, fmt.Errorf("register the metrics of workspaces: %w", err)
+	}
+	for i, s := range d.scopes {
 		own := s.formspec.Formspec().V1alpha1()
 		judge := grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces())
 		datastores, err := datastore.New(ctx, datastore.Config{
@@ -105,11 +123,13 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			Client:            d.write.kube,
 			FormSpec:          d.write.formspec,
 			Workspaces:        own.Workspaces(),
+			Rivals:            slices.Delete(slices.Clone(workspaceInformers), i, i+1),
 			Datastores:        own.Datastores(),
 			Claims:            own.ResourceClaims(),
 			ClusterClasses:    d.cluster.Formspec().V1alpha1().ClusterClasses(),
 			Deployments:       s.children.Apps().V1().Deployments(),
 			Services:          s.children.Core().V1().Services(),
+			EndpointSlices:    s.children.Discovery().V1().EndpointSlices(),
 			ConfigMaps:        s.children.Core().V1().ConfigMaps(),
 			Secrets:           s.children.Core().V1().Secrets(),
 			Pods:              s.children.Core().V1().Pods(),
@@ -117,6 +137,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			DisruptionBudgets: s.children.Policy().V1().PodDisruptionBudgets(),
 			Ledger:            d.ledger,
 			Judge:             judge,
+			Activity:          d.activity,
 			Recorder:          d.events.NewRecorder(scheme.Scheme, workspace.Name),
 			Clock:             clock.RealClock{},
 			Metrics:           reconcileMetrics,
@@ -142,6 +163,8 @@ type dependencies struct {
 	ledger *admission.Ledger
 	// keys are the published keys of datastore owners.
 	keys *ownerkeys.Keys
+	// activity knows when Workspaces had requests. Nil: no activator is to be used.
+	activity *activity.Tracker
 	// pool probes datastores.
 	pool *probes.Pool
 	// roles makes the logins of claims.

@@ -24,11 +24,13 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/formspec/formspec-operator/pkg/controllers"
+	"github.com/formspec/formspec-operator/pkg/controllers/activity"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
 	probes "github.com/formspec/formspec-operator/pkg/datastore"
 	"github.com/formspec/formspec-operator/pkg/datastore/roles"
+	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 	"github.com/formspec/formspec-operator/pkg/version"
 )
 
@@ -119,6 +121,11 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 		events:  events.NewBroadcaster(eventSink{&events.EventSinkImpl{Interface: write.kube.EventsV1()}}),
 		metrics: registry,
 	}
+	if o.scaleToZero == string(workspace.ModeActivator) {
+		if op.deps.activity, err = activity.New(ctx, read.kube, clock.RealClock{}); err != nil {
+			return nil, fmt.Errorf("set up the view of activity: %w", err)
+		}
+	}
 	if op.controllers, err = newControllers(ctx, op.deps); err != nil {
 		return nil, fmt.Errorf("build the controllers: %w", err)
 	}
@@ -178,6 +185,10 @@ func (op *operator) startInformers(ctx, informers context.Context) error {
 	}
 	for _, f := range op.deps.factories() {
 		f.StartWithContext(informers)
+	}
+	if op.deps.activity != nil {
+		op.deps.activity.Start(informers)
+		synced = append(synced, op.deps.activity.Synced()...)
 	}
 	for _, f := range op.deps.factories() {
 		if err := f.WaitForCacheSyncWithContext(ctx).Err; err != nil {

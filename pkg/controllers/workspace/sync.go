@@ -38,6 +38,11 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	c.admit(in)
 	plan := workspace.Make(*in)
+	if plan.FallsAsleep {
+		if quiet, err := c.stillQuiet(ctx, in); err != nil || !quiet {
+			return staleLease, err
+		}
+	}
 	version, refused := c.execute(ctx, key, in, plan)
 	after := plan.After
 	switch in.Refusal = apply.Refusal(refused); {
@@ -49,6 +54,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	case refused != nil:
 		return 0, refused // a fault that passes says nothing about the Workspace
 	}
+	c.learn(in, plan)
 	if err := c.updateStatus(ctx, key, in.Workspace, version, plan.Status); err != nil {
 		return 0, err
 	}

@@ -24,6 +24,8 @@ type Plan struct {
 	Apply []reconcile.Write
 	// Delete are the children to delete, in order, after the writes.
 	Delete []reconcile.Reference
+	// FallsAsleep says that the plan puts a workspace to sleep that was awake. What it is decided from must be true, not only cached.
+	FallsAsleep bool
 	// Overridden says which fields of which children something else keeps rewriting. They are left as they are for a while.
 	Overridden []string
 	// Status is the whole new status.
@@ -71,6 +73,9 @@ func (in Input) converge() Plan {
 	apply(&p, in.Now, in.Children.ConfigMap, in.configMap())
 	decided, after := in.decide()
 	p.again(after)
+	if p.FallsAsleep = in.fallsAsleep(); p.FallsAsleep {
+		p.again(settleDelay) // a request that came while this was decided is looked for once more
+	}
 	in.route(&p, decided.asleep)
 	applyDeployment(&p, in)
 	if !in.podsRefusedSince().IsZero() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
@@ -39,6 +40,9 @@ type Traffic struct {
 
 // minWindow is the shortest idle window. An activator renews a Lease after a quarter of the window, and the news travels.
 const minWindow = 10 * time.Second
+
+// settleDelay is how soon after it fell asleep a workspace is looked at again.
+const settleDelay = time.Second
 
 // rest is whether a workspace sleeps. The Deployment remembers it in its annotation formspec.dev/sleep, which is written together with the
 // replica count: an operator that starts anew knows what the last one did, and no wake is lost in between.
@@ -75,6 +79,12 @@ func (in Input) rested() rest {
 	return rest{asleep: word == sleepAsleep, lease: lease, woken: word == sleepWoken}
 }
 
+// Sleeps says whether a Deployment was put to sleep by the operator.
+func Sleeps(deployment *appsv1.Deployment) bool {
+	word, _, _ := strings.Cut(deployment.Annotations[v1alpha1.AnnotationSleep], " ")
+	return word == sleepAsleep
+}
+
 // sleepable says whether the operator itself lets the workspace sleep and wakes it.
 func (in Input) sleepable() bool {
 	return in.Settings.ScaleToZero == ModeActivator && in.Class.Spec.Scaling.ScaleToZero
@@ -86,9 +96,9 @@ func (in Input) asleep() bool {
 	return decided.asleep
 }
 
-// FallsAsleep says whether a plan for the input puts a workspace to sleep that is awake now.
-func (in Input) FallsAsleep() bool {
-	return in.Class != nil && in.Children.Deployment.Exists() && !in.rested().asleep && in.asleep()
+// fallsAsleep says whether the workspace is awake now and should not be.
+func (in Input) fallsAsleep() bool {
+	return in.Children.Deployment.Exists() && !in.rested().asleep && in.asleep()
 }
 
 // decide says whether the workspace sleeps, and after how long that is to be decided again. Zero: an event tells. Source: contract §6.

@@ -19,7 +19,7 @@ func (in Input) sleeping() verdict {
 	switch {
 	case was.Status == metav1.ConditionFalse && was.Reason == v1alpha1.ReasonWakeFailed:
 		return verdict{was.Status, was.Reason, was.Message, false}
-	case was.Status == metav1.ConditionFalse && in.FallsAsleep():
+	case was.Status == metav1.ConditionFalse && in.fallsAsleep():
 		return verdict{
 			metav1.ConditionFalse, v1alpha1.ReasonWakeFailed,
 			fmt.Sprintf("the workspace was not ready when it fell asleep: %s: %s. The next request tries again", was.Reason, was.Message), false,
