@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
@@ -135,6 +136,8 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			Pods:              s.children.Core().V1().Pods(),
 			Autoscalers:       s.children.Autoscaling().V2().HorizontalPodAutoscalers(),
 			DisruptionBudgets: s.children.Policy().V1().PodDisruptionBudgets(),
+			Dynamic:           d.write.dynamic,
+			ScaledObjects:     s.scaledObjects,
 			Ledger:            d.ledger,
 			Judge:             judge,
 			Activity:          d.activity,
@@ -181,9 +184,11 @@ type scope struct {
 	formspec  formspecinformers.SharedInformerFactory
 	children  kubeinformers.SharedInformerFactory // objects that carry our managed-by label only
 	secrets   cache.SharedIndexInformer           // metadata of all Secrets
+	// scaledObjects are KEDA's. Nil: the cluster has no such kind.
+	scaledObjects cache.TypedSharedIndexInformer[*unstructured.Unstructured]
 }
 
-func newScopes(read clients, namespaces []string) []scope {
+func newScopes(read clients, namespaces []string, withKEDA bool) []scope {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
@@ -201,6 +206,9 @@ func newScopes(read clients, namespaces []string) []scope {
 				kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector })),
 			secrets: secretMetadata(read, namespace),
 		})
+		if withKEDA {
+			scopes[len(scopes)-1].scaledObjects = scaledObjects(read, namespace, selector)
+		}
 	}
 	return scopes
 }

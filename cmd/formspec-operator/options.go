@@ -60,6 +60,8 @@ type options struct {
 	scaleToZero          string
 	shutdownTimeout      time.Duration
 	dev                  bool
+
+	withKEDA bool // no flag: the cluster has KEDA's HTTPScaledObject
 }
 
 func newOptions() *options {
@@ -225,7 +227,7 @@ func (o *options) checkURL(value string) error {
 	return nil
 }
 
-// workspaceSettings are the flags that shape the children of Workspaces.
+// workspaceSettings are the flags that shape the children of Workspaces, and whether the cluster has KEDA's HTTPScaledObject.
 func (o *options) workspaceSettings() workspace.Settings {
 	return workspace.Settings{
 		ClusterName:   o.clusterName,
@@ -233,6 +235,7 @@ func (o *options) workspaceSettings() workspace.Settings {
 		Image:         o.resourceImage,
 		AllowUnpinned: o.dev,
 		ScaleToZero:   workspace.Mode(o.scaleToZero),
+		KEDAInstalled: o.withKEDA,
 		IdleAfter:     o.idleAfter,
 		WakeDeadline:  o.wakeDeadline,
 	}

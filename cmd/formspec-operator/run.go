@@ -70,6 +70,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	if o.withKEDA, err = hasKEDA(ctx, config); err != nil {
+		if o.scaleToZero == string(workspace.ModeKEDA) {
+			return err
+		}
+		logger.Info("Taking it that there is no KEDA, which is not in use", "err", err)
+	}
 	op, err := newOperator(ctx, config, o)
 	if err != nil {
 		return err
@@ -113,7 +119,7 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 		options: o,
 		write:   write,
 		cluster: newClusterInformers(read),
-		scopes:  newScopes(read, o.namespaces),
+		scopes:  newScopes(read, o.namespaces, o.withKEDA),
 		ledger:  admission.NewLedger(),
 		keys:    ownerkeys.New(read.kube, o.leaderElectNamespace),
 		pool:    probes.NewPool(prober.Probe, clock.RealClock{}),
@@ -182,6 +188,10 @@ func (op *operator) startInformers(ctx, informers context.Context) error {
 	for _, s := range op.deps.scopes {
 		go s.secrets.RunWithContext(informers)
 		synced = append(synced, s.secrets.HasSyncedChecker())
+		if s.scaledObjects != nil {
+			go s.scaledObjects.RunWithContext(informers)
+			synced = append(synced, s.scaledObjects.HasSyncedChecker())
+		}
 	}
 	for _, f := range op.deps.factories() {
 		f.StartWithContext(informers)

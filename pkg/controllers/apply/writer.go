@@ -22,18 +22,22 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/csaupgrade"
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 )
 
 // Writer writes children under one field manager.
 type Writer struct {
 	// Client of the built-in kinds.
 	Client kubernetes.Interface
+	// Dynamic is the client of other kinds. Nil: there are none.
+	Dynamic dynamic.Interface
 	// Manager is the field manager, one per controller.
 	Manager string
 }
@@ -75,6 +79,8 @@ func (w *Writer) Apply(ctx context.Context, write reconcile.Write, owns func(met
 		return send(ctx, w, w.Client.PolicyV1().PodDisruptionBudgets(ns), c, policyv1ac.ExtractPodDisruptionBudget, write, owns)
 	case *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration:
 		return send(ctx, w, w.Client.AutoscalingV2().HorizontalPodAutoscalers(ns), c, autoscalingv2ac.ExtractHorizontalPodAutoscaler, write, owns)
+	case *keda.HTTPScaledObject:
+		return send(ctx, w, w.scaledObjects(ns), c, keda.Extract, write, owns)
 	default:
 		return Result{}, fmt.Errorf("apply %s: no client for %T", ptr.Deref(write.Config.GetName(), ""), write.Config)
 	}
@@ -100,6 +106,8 @@ func (w *Writer) Delete(ctx context.Context, namespace string, child reconcile.R
 		api = w.Client.PolicyV1().PodDisruptionBudgets(namespace)
 	case "HorizontalPodAutoscaler":
 		api = w.Client.AutoscalingV2().HorizontalPodAutoscalers(namespace)
+	case keda.Kind:
+		api = w.scaledObjects(namespace)
 	default:
 		return fmt.Errorf("delete %s %s/%s: no client for the kind", child.Kind, namespace, child.Name)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -36,18 +38,20 @@ import (
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
 	formspeclisters "github.com/formspec/formspec-operator/pkg/generated/listers/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
 // Name of the controller: in logs, metrics and events, and as the field manager of what it writes.
 const Name = workspace.Manager
 
-// Config is what the controller is made from. Every field but Scope, Rivals, Activity and Metrics is needed.
+// Config is what the controller is made from. Every field but Scope, Rivals, Activity, Dynamic, ScaledObjects and Metrics is needed.
 type Config struct {
 	// Scope is the namespace that the informers are limited to. Empty: all.
 	Scope string
 
 	Client   kubernetes.Interface
+	Dynamic  dynamic.Interface // nil without ScaledObjects
 	FormSpec versioned.Interface
 
 	Workspaces formspecinformers.TypedWorkspaceInformer
@@ -64,6 +68,7 @@ type Config struct {
 	Pods              coreinformers.TypedPodInformer
 	Autoscalers       autoscalinginformers.TypedHorizontalPodAutoscalerInformer
 	DisruptionBudgets policyinformers.TypedPodDisruptionBudgetInformer
+	ScaledObjects     cache.TypedSharedIndexInformer[*unstructured.Unstructured] // nil: the cluster has no HTTPScaledObject
 
 	Ledger   *admission.Ledger
 	Judge    *grants.Judge
@@ -102,6 +107,7 @@ type Controller struct {
 	workspaceIndex workspaceIndexer
 	rivals         []workspaceIndexer // of all scopes
 	sliceIndex     sliceIndexer
+	scaledObjects  cache.Store // nil: the cluster has no HTTPScaledObject
 	claimIndex     cache.TypedIndexer[*v1alpha1.ResourceClaim]
 	podIndex       podIndexer
 	stores         map[string]apply.Store // by kind: where the events of what we write arrive
@@ -121,7 +127,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		name:     name,
 		client:   config.Client,
 		formspec: config.FormSpec,
-		writer:   &apply.Writer{Client: config.Client, Manager: Name},
+		writer:   &apply.Writer{Client: config.Client, Dynamic: config.Dynamic, Manager: Name},
 		memory:   apply.NewMemory(),
 		ledger:   config.Ledger,
 		judge:    config.Judge,
@@ -163,6 +169,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	}
 	for _, workspaces := range config.Rivals {
 		c.rivals = append(c.rivals, workspaces.TypedInformer().GetTypedIndexer())
+	}
+	if config.ScaledObjects != nil {
+		c.scaledObjects = config.ScaledObjects.GetStore()
+		c.stores[keda.Kind] = config.ScaledObjects.GetStore()
 	}
 	if err := addIndexes(config); err != nil {
 		return nil, fmt.Errorf("index for %s: %w", Name, err)
@@ -207,6 +217,9 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	keep(config.Autoscalers.TypedInformer().AddTypedEventHandler(childHandler(c, autoscalerUrgency), options))
 	keep(config.DisruptionBudgets.TypedInformer().AddTypedEventHandler(childHandler(c, disruptionBudgetUrgency), options))
 	keep(config.Pods.TypedInformer().AddTypedEventHandler(c.podHandler(), options))
+	if config.ScaledObjects != nil {
+		keep(config.ScaledObjects.AddTypedEventHandler(childHandler(c, scaledObjectUrgency), options))
+	}
 	for _, workspaces := range slices.Concat(config.Rivals, []formspecinformers.TypedWorkspaceInformer{config.Workspaces}) {
 		keep(workspaces.TypedInformer().AddTypedEventHandler(c.hostHandler(), options))
 	}

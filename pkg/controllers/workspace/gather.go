@@ -124,6 +124,9 @@ func (c *Controller) children(key cache.ObjectName) (children workspace.Children
 	if children.Slice, err = apply.Observe(c.memory, key, Name, "EndpointSlice", c.endpointSlices.EndpointSlices(ns).Get, names.Activator(key.Name), discoveryv1ac.ExtractEndpointSlice); err != nil {
 		return children, err
 	}
+	if children.HTTPScaledObject, err = c.scaledObject(key); err != nil {
+		return children, err
+	}
 	if children.Theirs, err = c.theirs(key); err != nil {
 		return children, err
 	}

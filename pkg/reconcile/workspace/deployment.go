@@ -69,8 +69,9 @@ func applyDeployment(p *Plan, in Input) {
 	if write == nil {
 		return
 	}
-	write.KeepReplicas = !in.asleep() && (in.autoscaled() || in.Children.Autoscaler.Exists())
-	if child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
+	scaled := in.Children.Autoscaler.Exists() || in.Children.HTTPScaledObject.Exists()
+	write.KeepReplicas = !in.asleep() && (in.autoscaled() || in.kedaScaled() || scaled)
+	if child.Exists() && config.Spec.Replicas != nil && scaled {
 		write.ResourceVersion = child.Live.ResourceVersion
 	}
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/hosts"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 )
 
 // The observed children, by kind.
@@ -35,6 +37,8 @@ type (
 	Deployment = reconcile.Child[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
 	// Slice is the EndpointSlice that leads the Service to the activator.
 	Slice = reconcile.Child[*discoveryv1.EndpointSlice, *discoveryv1ac.EndpointSliceApplyConfiguration]
+	// HTTPScaledObject leaves the replica count to KEDA.
+	HTTPScaledObject = reconcile.Child[*unstructured.Unstructured, *keda.HTTPScaledObject]
 	// Autoscaler is the HorizontalPodAutoscaler of a class with auto-scaling.
 	Autoscaler = reconcile.Child[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]
 	// DisruptionBudget keeps evictions from taking more than one replica at a time.
@@ -81,6 +85,7 @@ type Children struct {
 	Deployment       Deployment
 	DisruptionBudget DisruptionBudget
 	Autoscaler       Autoscaler
+	HTTPScaledObject HTTPScaledObject
 	// Theirs are the EndpointSlices of Service that other controllers made. Unlike children they come and go by themselves.
 	Theirs []*discoveryv1.EndpointSlice
 }
@@ -97,6 +102,8 @@ type Settings struct {
 	AllowUnpinned bool
 	// ScaleToZero is who lets workspaces sleep. Empty: nobody.
 	ScaleToZero Mode
+	// KEDAInstalled says that the cluster has KEDA's HTTPScaledObject.
+	KEDAInstalled bool
 	// IdleAfter is how long a workspace has no request before it sleeps, where its class does not say.
 	IdleAfter time.Duration
 	// WakeDeadline is how long a woken workspace may take to become ready before that is called a failure.

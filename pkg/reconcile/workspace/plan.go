@@ -11,6 +11,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 )
 
 // conflictRetry is how soon a taken name is looked at again: a stranger's events name no Workspace.
@@ -91,6 +92,7 @@ func (in Input) converge() Plan {
 	} else {
 		remove(&p, in.Workspace, "HorizontalPodAutoscaler", in.Children.Autoscaler)
 	}
+	in.scaleWithKEDA(&p)
 	return p
 }
 
@@ -109,6 +111,7 @@ func (in Input) evict() Plan {
 	var p Plan
 	in.retain(&p)
 	c := in.Children
+	remove(&p, in.Workspace, keda.Kind, c.HTTPScaledObject)
 	remove(&p, in.Workspace, "HorizontalPodAutoscaler", c.Autoscaler)
 	remove(&p, in.Workspace, "PodDisruptionBudget", c.DisruptionBudget)
 	remove(&p, in.Workspace, "Deployment", c.Deployment)

@@ -136,7 +136,7 @@ func (in Input) assess(p Plan) verdict {
 	if bound := in.datastoresBound(); bound.ready != metav1.ConditionTrue {
 		return bound
 	}
-	if in.asleep() {
+	if in.asleep() || in.kedaSleeps() {
 		return in.sleeping()
 	}
 	if !in.Children.Deployment.Exists() {

@@ -101,10 +101,3 @@ func (in Input) scaleToZeroActive() *verdict {
 		}
 	}
 }
-
-// kedaActive says whether the KEDA HTTP add-on scales the workspace.
-func (in Input) kedaActive() *verdict {
-	return &verdict{
-		metav1.ConditionFalse, v1alpha1.ReasonKEDANotInstalled, "not yet", false,
-	}
-}
