@@ -14,6 +14,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
@@ -102,6 +103,8 @@ func execute(in *workspace.Input, plan workspace.Plan) {
 			store(&c.DisruptionBudget, write)
 		case "HorizontalPodAutoscaler":
 			store(&c.Autoscaler, write)
+		case keda.Kind:
+			store(&c.HTTPScaledObject, write)
 		default:
 			panic("no child of kind " + kind)
 		}
@@ -128,6 +131,8 @@ func execute(in *workspace.Input, plan workspace.Plan) {
 			c.DisruptionBudget = workspace.DisruptionBudget{}
 		case "HorizontalPodAutoscaler":
 			c.Autoscaler = workspace.Autoscaler{}
+		case keda.Kind:
+			c.HTTPScaledObject = workspace.HTTPScaledObject{}
 		default:
 			panic("nobody deletes a " + child.Kind)
 		}
