@@ -155,6 +155,25 @@ func TestAWorkspaceFallsAsleepAndWakes(t *testing.T) {
 	})
 }
 
+// Nothing but a timer tells that a window is over, from the first sync on: our own writes wake nobody.
+func TestEachSyncOfAnAwakeWorkspaceLooksAgain(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(), aClass(economy), anActivator()}, func(f *fixture) {
+		for _, step := range []struct {
+			what string
+			do   func()
+		}{
+			{"created", func() {}},
+			{"ready", func() { f.rolledOut(1) }},
+			{"ready for a while", func() { <-time.After(time.Minute) }},
+		} {
+			step.do()
+			if after := f.look(); after <= 0 || after > 5*time.Minute {
+				t.Errorf("%s: looks again in %s", step.what, after)
+			}
+		}
+	})
+}
+
 // The cache may be behind: the API server has the last word on whether there was a request.
 func TestAWatchThatIsBehindPutsNobodyToSleep(t *testing.T) {
 	sleepy(t, func(f *fixture) {

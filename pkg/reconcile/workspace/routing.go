@@ -70,6 +70,7 @@ func (in Input) cleanUp(p *Plan) {
 	if len(c.Theirs) == 0 || !c.Service.Exists() || len(c.Service.Live.Spec.Selector) > 0 {
 		return
 	}
+	p.again(cleanUpDelay) // to see that they are gone
 	p.Delete = append(p.Delete, reconcile.Reference{Kind: "Endpoints", Name: c.Service.Live.Name})
 	for _, slice := range c.Theirs {
 		p.Delete = append(p.Delete, reconcile.Reference{Kind: "EndpointSlice", Name: slice.Name, UID: slice.UID})

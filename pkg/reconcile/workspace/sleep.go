@@ -119,11 +119,11 @@ func (in Input) decide() (decided rest, after time.Duration) {
 	case was.asleep && in.Traffic.Backoff > 0:
 		return was, in.Traffic.Backoff
 	case was.asleep, !in.routed():
-		return awake, 0
+		return awake, in.window() // nothing else may tell that it is routed later on
 	case idle && !was.woken:
 		return rest{asleep: true, lease: in.Traffic.Lease}, 0
 	case in.Workspace.Status.FirstReadyTime == nil:
-		return awake, 0
+		return awake, in.window() // our own status, with that time in it, wakes nobody
 	}
 	if left := in.window() - in.Traffic.Quiet; left > 0 {
 		return awake, left
