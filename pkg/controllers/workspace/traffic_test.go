@@ -94,6 +94,9 @@ func (f *fixture) calm() {
 	f.t.Helper()
 	<-time.After(time.Second)
 	f.settle()
+	<-time.After(time.Second)
+	synctest.Wait()
+	f.woken()
 }
 
 // scaledDown is what the Deployment's own controller reports at zero replicas.
@@ -255,6 +258,7 @@ func TestTheWayToTheActivatorAndBack(t *testing.T) {
 		f.expectRequests("create EndpointSlice", "apply Service", "status Workspace")
 		f.look()
 		f.expectRequests("delete Endpoints", "delete EndpointSlice")
+		f.calm()
 
 		// when Kubernetes makes it again
 		wakes = f.wakes(func() { f.must(f.kube.Tracker().Add(theirSlice(false))) })
@@ -294,7 +298,7 @@ func TestHostsWakeTheirRivals(t *testing.T) {
 		ws.CreationTimestamp = metav1.NewTime(time.Date(2026, 7, 10, 10, 0, 0, 0, time.UTC))
 	})
 	older := aWorkspace(func(ws *v1alpha1.Workspace) {
-		ws.Namespace, ws.Name, ws.UID = "other", "older", "uid-of-older"
+		ws.Name, ws.UID = "older", "uid-of-older"
 		ws.Spec.Hosts = []string{"shop.apps.example.com"}
 		ws.CreationTimestamp = metav1.NewTime(time.Date(2026, 7, 9, 10, 0, 0, 0, time.UTC))
 	})
@@ -314,12 +318,16 @@ func TestHostsWakeTheirRivals(t *testing.T) {
 		accepted(metav1.ConditionTrue, v1alpha1.ReasonHostsAccepted)
 		f.calm()
 		wakes := f.wakes(func() { f.add(older) })
-		if !maps.Equal(wakes, map[string]urgency{"bank/shop": now, "other/older": now}) {
+		if !maps.Equal(wakes, map[string]urgency{"bank/shop": now, "bank/older": now}) {
 			t.Errorf("an older claim wakes %v", wakes)
 		}
 		accepted(metav1.ConditionFalse, v1alpha1.ReasonHostConflict)
-		wakes = f.wakes(func() { f.must(f.server.formspec.Tracker().Delete(workspacesResource, "other", "older")) })
-		if _, woken := wakes["bank/shop"]; !woken {
+		f.calm()
+		wakes = f.wakes(func() {
+			change(f, workspacesResource, "older", true, func(ws *v1alpha1.Workspace) { ws.Spec.Hosts = nil })
+			synctest.Wait()
+		})
+		if !maps.Equal(wakes, map[string]urgency{"bank/shop": now, "bank/older": now}) {
 			t.Errorf("the end of an older claim wakes %v", wakes)
 		}
 		accepted(metav1.ConditionTrue, v1alpha1.ReasonHostsAccepted)
