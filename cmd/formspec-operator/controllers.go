@@ -69,7 +69,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		collector, err := activity.NewCollector(ctx, d.activity, activity.CollectorConfig{
 			Client:     d.write.kube,
 			Workspaces: workspaceInformers,
-			Everywhere: len(d.options.namespaces) == 0,
+			Namespaces: d.options.namespaces,
 			Clock:      clock.RealClock{},
 			Metrics:    reconcileMetrics,
 		})

@@ -98,7 +98,7 @@ func gather(all []*discoveryv1.EndpointSlice) workspace.Activators {
 	found := map[kind][]string{}
 	for _, slice := range all {
 		i := slices.IndexFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
-			return ptr.Deref(p.Name, "") == v1alpha1.ActivatorPort && p.Port != nil
+			return ptr.Deref(p.Name, "") == v1alpha1.ActivatorPortName && p.Port != nil
 		})
 		if i < 0 {
 			continue

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -36,9 +37,8 @@ type CollectorConfig struct {
 	Client kubernetes.Interface
 	// Workspaces of all namespaces that the operator works in.
 	Workspaces []formspecinformers.TypedWorkspaceInformer
-	// Everywhere says that these are all namespaces: then a Lease of an unknown Workspace is nobody's. Else only those go whose Workspace
-	// was seen to go.
-	Everywhere bool
+	// Namespaces are these. Empty: all.
+	Namespaces []string
 	Clock      clock.WithTicker
 	Metrics    *worker.Metrics
 }
@@ -79,12 +79,14 @@ func NewCollector(ctx context.Context, tracker *Tracker, config CollectorConfig)
 			c.synced = append(c.synced, registration.HasSyncedChecker())
 		}
 	}
-	if config.Everywhere {
-		_, err := tracker.leases.AddTypedEventHandler(cache.TypedResourceEventHandlerFuncs[*coordinationv1.Lease]{
-			AddFunc: func(lease *coordinationv1.Lease) { c.queue.AddAfter(cache.MetaObjectToName(lease), grace) },
-		}, options)
-		errs = append(errs, err)
-	}
+	_, err := tracker.leases.AddTypedEventHandler(cache.TypedResourceEventHandlerFuncs[*coordinationv1.Lease]{
+		AddFunc: func(lease *coordinationv1.Lease) {
+			if len(config.Namespaces) == 0 || slices.Contains(config.Namespaces, lease.Labels[v1alpha1.LabelActivatorWorkspaceNamespace]) {
+				c.queue.AddAfter(cache.MetaObjectToName(lease), grace)
+			}
+		},
+	}, options)
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("register handlers of %s: %w", CollectorName, err)
 	}

@@ -21,14 +21,14 @@ import (
 )
 
 // collecting gives the test a collector that runs.
-func collecting(t *testing.T, everywhere bool, workspaces, objects []runtime.Object, test func(f *fixture, own *formspecfake.Clientset)) {
+func collecting(t *testing.T, namespaces []string, workspaces, objects []runtime.Object, test func(f *fixture, own *formspecfake.Clientset)) {
 	t.Helper()
 	run(t, objects, func(f *fixture) {
 		own := formspecfake.NewClientset(workspaces...)
 		factory := formspecinformers.NewSharedInformerFactory(own, 0)
 		c, err := NewCollector(f.ctx, f.Tracker, CollectorConfig{
 			Client: f.kube, Workspaces: []formspecv1alpha1.TypedWorkspaceInformer{factory.Formspec().V1alpha1().Workspaces()},
-			Everywhere: everywhere, Clock: clock.RealClock{},
+			Namespaces: namespaces, Clock: clock.RealClock{},
 		})
 		f.must(err)
 		factory.StartWithContext(f.ctx)
@@ -57,8 +57,8 @@ func theShop() *v1alpha1.Workspace {
 }
 
 func TestALeaseGoesAfterItsWorkspace(t *testing.T) {
-	for _, everywhere := range []bool{true, false} {
-		collecting(t, everywhere, []runtime.Object{theShop()}, []runtime.Object{lease("7")}, func(f *fixture, own *formspecfake.Clientset) {
+	for _, namespaces := range [][]string{nil, {"bank"}} {
+		collecting(t, namespaces, []runtime.Object{theShop()}, []runtime.Object{lease("7")}, func(f *fixture, own *formspecfake.Clientset) {
 			after(time.Hour)
 			if f.deleted() != 0 {
 				t.Fatal("the Lease went before its Workspace")
@@ -79,14 +79,15 @@ func TestLeasesOfNobodyKnown(t *testing.T) {
 	other := lease("8")
 	other.Name = "formspec-activator"
 	for name, row := range map[string]struct {
-		everywhere bool
+		namespaces []string
 		want       int
 	}{
-		"an operator that sees all Workspaces deletes them":          {true, 1},
-		"one that sees some does not know whether they are nobody's": {false, 0},
+		"an operator that sees all Workspaces deletes them": {nil, 1},
+		"one that sees those of the namespace does, too":    {[]string{"a", "bank"}, 1},
+		"one that sees others does not":                     {[]string{"a", "b"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			collecting(t, row.everywhere, nil, []runtime.Object{lease("7"), other}, func(f *fixture, _ *formspecfake.Clientset) {
+			collecting(t, row.namespaces, nil, []runtime.Object{lease("7"), other}, func(f *fixture, _ *formspecfake.Clientset) {
 				after(time.Hour)
 				if got := f.deleted(); got != row.want {
 					t.Errorf("%d deletions, want %d", got, row.want)

@@ -161,6 +161,6 @@ func trimLease(object any) (any, error) {
 		return object, nil // a tombstone, whose object was trimmed before
 	}
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: lease.Namespace, Name: lease.Name, UID: lease.UID, ResourceVersion: lease.ResourceVersion,
+		Namespace: lease.Namespace, Name: lease.Name, UID: lease.UID, ResourceVersion: lease.ResourceVersion, Labels: lease.Labels,
 	}}, nil
 }

@@ -62,7 +62,10 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 }
 
 func lease(version string) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ActivatorNamespace, Name: string(shop), ResourceVersion: version}}
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: v1alpha1.ActivatorNamespace, Name: string(shop), ResourceVersion: version,
+		Labels: map[string]string{v1alpha1.LabelActivatorWorkspaceNamespace: "bank"},
+	}}
 }
 
 func activators(name string, port int32, ready ...string) *discoveryv1.EndpointSlice {
@@ -71,7 +74,7 @@ func activators(name string, port int32, ready ...string) *discoveryv1.EndpointS
 			Namespace: v1alpha1.ActivatorNamespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: v1alpha1.ActivatorService},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("metrics"), Port: ptr.To[int32](9)}, {Name: ptr.To(v1alpha1.ActivatorPort), Port: &port}},
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("metrics"), Port: ptr.To[int32](9)}, {Name: ptr.To(v1alpha1.ActivatorPortName), Port: &port}},
 	}
 	for _, address := range ready {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}})

@@ -33,7 +33,7 @@ func anActivator() *discoveryv1.EndpointSlice {
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(v1alpha1.ActivatorPort), Port: ptr.To[int32](8080)}},
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(v1alpha1.ActivatorPortName), Port: ptr.To[int32](8080)}},
 	}
 }
 

@@ -20,7 +20,7 @@ func TestNamesAreValidAndApart(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, w := range workspaces {
-		for kind, name := range map[string]string{"label": Label(w), "deployment": Deployment(w), "pods": Pods(w), "slice": Activator(w), "configmap": ConfigMap(w), "secret": Credentials(w)} {
+		for kind, name := range map[string]string{"label": Label(w), "deployment": Deployment(w), "configmap": ConfigMap(w), "secret": Credentials(w), "pods": Pods(w), "slice": Activator(w)} {
 			if other, taken := seen[kind+"/"+name]; taken {
 				t.Errorf("%s %q serves both %q and %q", kind, name, w, other)
 			}
@@ -47,8 +47,8 @@ func TestNamesOfTheContract(t *testing.T) {
 	for got, want := range map[string]string{
 		Deployment("bank-mandiri-prod"):             "formspec-resource-bank-mandiri-prod",
 		ConfigMap("bank-mandiri-prod"):              "formspec-resource-bank-mandiri-prod-config",
-		Pods("bank-mandiri-prod"):                   "formspec-resource-bank-mandiri-prod-pods",
 		Credentials("bank-mandiri-prod"):            "formspec-resource-bank-mandiri-prod-db-credentials",
+		Pods("bank-mandiri-prod"):                   "formspec-resource-bank-mandiri-prod-pods",
 		Label("bank-mandiri-prod"):                  "bank-mandiri-prod",
 		Deployment(strings.Repeat("w", 45)):         "formspec-resource-" + strings.Repeat("w", 45),
 		Label("a.b"):                                "a-b-" + "2e7336dc8e",

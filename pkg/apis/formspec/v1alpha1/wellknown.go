@@ -57,14 +57,18 @@ const (
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
 )
 
-// Where the activator runs. Source: contract §6.
+// Where the activator works. Source: contract §6.
 const (
-	// ActivatorNamespace holds the activator's pods and one Lease per Workspace, named by its UID.
+	// ActivatorNamespace holds the activator and one Lease for each Workspace that had traffic, named by the Workspace's UID.
 	ActivatorNamespace = "formspec-activator"
-	// ActivatorService is the Service of the activator's pods.
+	// ActivatorService is the name of the Service whose EndpointSlices list the activator's pods, and the app.kubernetes.io/name of these.
 	ActivatorService = "formspec-activator"
-	// ActivatorPort names the port on which they take requests.
-	ActivatorPort = "http"
+	// ActivatorPortName is the name of the port, in that Service and those pods, that takes the traffic of Workspaces.
+	ActivatorPortName = "http"
+	// LabelActivatorWorkspaceNamespace has the namespace of a Workspace on its Lease.
+	LabelActivatorWorkspaceNamespace = "formspec.dev/workspace-namespace"
+	// AnnotationStartingPage "true" on a ClusterClass shows browsers a page that reloads itself while a workspace wakes up.
+	AnnotationStartingPage = "formspec.dev/starting-page"
 )
 
 // LegacyManager is the field manager of an operator for these kinds that wrote by updates. What it owns is taken over.
