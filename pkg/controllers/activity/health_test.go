@@ -25,7 +25,7 @@ func (w *watching) open() {
 	w.outer = w.observe(w.inner, ptr.To[int64](300))
 	outer := w.outer
 	go func() {
-		for range outer.ResultChan() { //nolint:revive // events are somebody else's business
+		for range outer.ResultChan() { // events are somebody else's business
 		}
 	}()
 }
