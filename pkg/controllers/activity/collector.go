@@ -126,7 +126,8 @@ func (c *Collector) sync(ctx context.Context, key cache.ObjectName) (time.Durati
 		}
 	}
 	klog.FromContext(ctx).V(2).Info("Deleting the Lease of a Workspace that is gone", "lease", key)
-	err = c.client.CoordinationV1().Leases(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(lease.UID))})
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(lease.UID))}
+	err = c.client.CoordinationV1().Leases(key.Namespace).Delete(ctx, key.Name, options)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("delete Lease %s: %w", key, err)
 	}
