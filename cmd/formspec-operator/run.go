@@ -238,7 +238,9 @@ func (op *operator) readHolders(ctx context.Context) error {
 	read := func(ctx context.Context) (bool, error) {
 		for _, s := range op.deps.scopes {
 			if err := op.deps.ledger.ReadHolders(ctx, op.deps.write.kube, op.deps.write.formspec, s.namespace); err != nil {
-				klog.FromContext(ctx).Error(err, "Cannot read who holds the slots of ClusterClasses, trying again")
+				if ctx.Err() == nil { // else it was told to stop: that is no failure
+					klog.FromContext(ctx).Error(err, "Cannot read who holds the slots of ClusterClasses, trying again")
+				}
 				return false, nil
 			}
 		}
