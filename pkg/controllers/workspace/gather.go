@@ -14,6 +14,7 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -46,6 +47,10 @@ func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
 	if in.Children, err = c.children(key); err != nil {
 		return nil, err
 	}
+	if in.Hosts, err = c.refusedHosts(ws); err != nil {
+		return nil, err
+	}
+	c.traffic(in)
 	return in, c.bindings(key, in)
 }
 
@@ -114,6 +119,18 @@ func (c *Controller) children(key cache.ObjectName) (children workspace.Children
 		return children, err
 	}
 	if children.Service, err = apply.Observe(c.memory, key, Name, "Service", c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
+		return children, err
+	}
+	if children.PodsService, err = apply.Observe(c.memory, key, Name, "Service", c.services.Services(ns).Get, names.Pods(key.Name), corev1ac.ExtractService); err != nil {
+		return children, err
+	}
+	if children.Slice, err = apply.Observe(c.memory, key, Name, "EndpointSlice", c.endpointSlices.EndpointSlices(ns).Get, names.Activator(key.Name), discoveryv1ac.ExtractEndpointSlice); err != nil {
+		return children, err
+	}
+	if children.HTTPScaledObject, err = c.scaledObject(key); err != nil {
+		return children, err
+	}
+	if children.Theirs, err = c.theirs(key); err != nil {
 		return children, err
 	}
 	if children.Deployment, err = apply.Observe(c.memory, key, Name, "Deployment", c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {

@@ -49,6 +49,9 @@ func Datastore(datastore string) string { return safe("formspec-datastore-", dat
 // Claim is the name of the Secret with the own login of a ResourceClaim of that name.
 func Claim(claim string) string { return safe("formspec-claim-", claim) }
 
+// Activator is the name of the EndpointSlice that leads the Workspace's Service to the activator.
+func Activator(workspace string) string { return Deployment(workspace) + "-activator" }
+
 // safe joins the two parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
 // name, so that two names which share their beginning stay apart.
 func safe(prefix, name string) string {

@@ -59,3 +59,11 @@ func TestNamesOfTheContract(t *testing.T) {
 		}
 	}
 }
+
+func TestTheActivatorsSliceFitsAnyWorkspace(t *testing.T) {
+	for _, w := range []string{"w", "a.b", strings.Repeat("w", 253)} {
+		if problems := validation.IsDNS1123Subdomain(Activator(w)); len(problems) > 0 || Activator(w) == Deployment(w) {
+			t.Errorf("name for %q: %q: %v", w, Activator(w), problems)
+		}
+	}
+}

@@ -36,6 +36,9 @@ const (
 	AnnotationIdle = "formspec.dev/idle"
 	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
 	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
+	// AnnotationSleep on a Deployment says that the operator put it to sleep, and at which version of the activity Lease: "asleep 4711". On an
+	// awake one it is "woken" where formspec.dev/idle was obeyed and a request came since.
+	AnnotationSleep = "formspec.dev/sleep"
 	// AnnotationRotateCredentials on a ResourceClaim makes a new password for its own login when the value changes.
 	AnnotationRotateCredentials = "formspec.dev/rotate-credentials"
 	// AnnotationUndecodable is on objects in the operator's memory only: what of the stored object does not fit its type.
