@@ -28,9 +28,15 @@ const (
 // replicas are the operator's pods that are not being deleted, once there are two and both are Ready.
 func (s *scenario) replicas() []corev1.Pod {
 	s.Helper()
+	return s.two(systemNamespace, operatorSelector)
+}
+
+// two are the pods of a Deployment with two replicas that are not being deleted, once both are Ready.
+func (s *scenario) two(namespace, selector string) []corev1.Pod {
+	s.Helper()
 	var pods []corev1.Pod
-	s.eventually("the operator has two replicas", func() error {
-		list, err := s.kube.CoreV1().Pods(systemNamespace).List(s.Context(), metav1.ListOptions{LabelSelector: operatorSelector})
+	s.eventually("there are two pods with "+selector, func() error {
+		list, err := s.kube.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return err
 		}
