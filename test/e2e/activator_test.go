@@ -53,12 +53,17 @@ func of(image string) func(*v1alpha1.ClusterClass) {
 // activators are the activator's pods that are not being deleted, once there are two and both are Ready.
 func (s *scenario) activators() []corev1.Pod {
 	s.Helper()
-	return s.two(v1alpha1.ActivatorNamespace, activatorSelector)
+	return s.running(v1alpha1.ActivatorNamespace, activatorSelector, 2)
 }
 
-// watched waits until each request to the Workspace passes the activator.
+// watched waits until each request to the Workspace passes the activator, and the operator has been told of those that were sent until now: if
+// that came after the Workspace was sent to sleep it would be a wake.
 func (w *tenant) watched() *tenant {
 	w.Helper()
+	w.eventually("the activator tells of requests to "+w.name, func() error {
+		_, err := w.kube.CoordinationV1().Leases(v1alpha1.ActivatorNamespace).Get(w.Context(), string(w.get().UID), metav1.GetOptions{})
+		return err
+	})
 	w.eventually("the activator is in front of Workspace "+w.name, func() error {
 		for _, c := range w.get().Status.Conditions {
 			if c.Type == v1alpha1.ConditionScaleToZeroActive && c.Status == metav1.ConditionTrue {
