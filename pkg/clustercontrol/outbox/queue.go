@@ -1,0 +1,196 @@
+// Copyright The FormSpec Operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package outbox
+
+import (
+	"container/list"
+	"slices"
+)
+
+// Put hands data over, and takes the place in the lane of what waits under the same key. keep: it is never given up for something
+// newer. Put keeps data, which must not change any more. False: there is no room, and nothing that may give way.
+func (o *Outbox) Put(lane Lane, key string, data []byte, keep bool) bool {
+	return o.put(entry{lane: lane, key: key, data: data, keep: keep}, true)
+}
+
+// Add hands data over, unless something waits under the same key: the first one counts. Else it is as Put.
+func (o *Outbox) Add(lane Lane, key string, data []byte) bool {
+	return o.put(entry{lane: lane, key: key, data: data}, false)
+}
+
+func (o *Outbox) put(e entry, replace bool) bool {
+	var gone []*entry
+	fits := o.insert(e, replace, &gone)
+	if !fits {
+		gone = append(gone, &e)
+	}
+	if o.options.Dropped != nil {
+		for _, dropped := range gone {
+			o.options.Dropped(dropped.lane, dropped.key)
+		}
+	}
+	return fits
+}
+
+func (o *Outbox) insert(e entry, replace bool, gone *[]*entry) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lane(e.lane)
+	for {
+		element, more := l.keys[e.key], e.size()
+		if element != nil {
+			if !replace {
+				return true
+			}
+			more -= element.Value.(*entry).size()
+		}
+		if more <= 0 || o.bytes+more <= o.limit {
+			break
+		}
+		victim := o.victim()
+		if victim == nil {
+			return false
+		}
+		o.remove(victim)
+		*gone = append(*gone, victim.Value.(*entry))
+	}
+	o.place(l, e)
+	return true
+}
+
+// place puts an entry where the one with its key is, or at the end.
+func (o *Outbox) place(l *lane, e entry) {
+	if element := l.keys[e.key]; element != nil {
+		old := element.Value.(*entry)
+		o.count(l, -old.size())
+		e.id, e.written = old.id, old.written
+		element.Value = &e
+	} else {
+		e.id = o.nextID
+		o.nextID++
+		l.keys[e.key] = l.waiting.PushBack(&e)
+	}
+	stored := l.keys[e.key].Value.(*entry)
+	o.entries[e.id] = stored
+	o.count(l, stored.size())
+	o.touch(e.id)
+}
+
+// victim is what gives way next.
+func (o *Outbox) victim() *list.Element {
+	for _, name := range o.options.Evict {
+		for element := o.lane(name).waiting.Front(); element != nil; element = element.Next() {
+			if !element.Value.(*entry).keep {
+				return element
+			}
+		}
+	}
+	return nil
+}
+
+func (o *Outbox) remove(element *list.Element) {
+	e := element.Value.(*entry)
+	l := o.lane(e.lane)
+	l.waiting.Remove(element)
+	delete(l.keys, e.key)
+	o.forget(e)
+}
+
+func (o *Outbox) forget(e *entry) {
+	delete(o.entries, e.id)
+	o.count(o.lane(e.lane), -e.size())
+	if e.written {
+		o.touch(e.id)
+	} else {
+		delete(o.dirty, e.id)
+	}
+}
+
+// Remove takes back what waits under the key, if anything does. What is frozen stays.
+func (o *Outbox) Remove(lane Lane, key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if element := o.lane(lane).keys[key]; element != nil {
+		o.remove(element)
+	}
+}
+
+// Keys returns the keys under which something waits, oldest first.
+func (o *Outbox) Keys(lane Lane) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lane(lane)
+	keys := make([]string, 0, l.waiting.Len())
+	for element := l.waiting.Front(); element != nil; element = element.Next() {
+		keys = append(keys, element.Value.(*entry).key)
+	}
+	return keys
+}
+
+// Mark is a point in time for Before.
+func (o *Outbox) Mark() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.nextID
+}
+
+// Before says whether anything in the lane was handed over before the mark and is not settled.
+func (o *Outbox) Before(name Lane, mark uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lane(name)
+	if front := l.waiting.Front(); front != nil && front.Value.(*entry).id < mark {
+		return true
+	}
+	return slices.ContainsFunc(l.frozen, func(e *entry) bool { return e.first < mark })
+}
+
+// Freeze returns the bytes to send next in the lane: the envelope that was frozen before, if it is not settled, else a new one. build
+// makes that from the oldest entries, at least one and at most so many records and bytes. It is called with the lock held and must
+// not call the outbox. Nil: nothing waits. The envelope is on the disk after the next Flush.
+func (o *Outbox) Freeze(name Lane, records, bytes int, build func(data [][]byte) ([]byte, error)) ([]byte, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lane(name)
+	if len(l.frozen) > 0 {
+		return l.frozen[0].data, nil
+	}
+	var taken []*list.Element
+	var data [][]byte
+	for element := l.waiting.Front(); element != nil && len(taken) < records; element = element.Next() {
+		e := element.Value.(*entry)
+		if bytes -= len(e.data); bytes < 0 && len(taken) > 0 {
+			break
+		}
+		taken, data = append(taken, element), append(data, e.data)
+	}
+	if len(taken) == 0 {
+		return nil, nil
+	}
+	body, err := build(data)
+	if err != nil {
+		return nil, err
+	}
+	for _, element := range taken {
+		o.remove(element)
+	}
+	e := &entry{id: o.nextID, lane: name, data: body, frozen: true, first: taken[0].Value.(*entry).id}
+	o.nextID++
+	l.frozen = append(l.frozen, e)
+	o.entries[e.id] = e
+	o.count(l, e.size())
+	o.touch(e.id)
+	return body, nil
+}
+
+// Settle forgets the frozen envelope of the lane: it was accepted, or will never be.
+func (o *Outbox) Settle(name Lane) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lane(name)
+	if len(l.frozen) > 0 {
+		o.forget(l.frozen[0])
+		l.frozen = slices.Delete(l.frozen, 0, 1)
+	}
+}
