@@ -4,7 +4,7 @@
 package metering
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -124,7 +124,7 @@ func (b *Book) Forget(since time.Time) {
 // same slot gives them the same keys; the server takes the first.
 func (b *Book) Records(cluster string, slot Slot) []clustercontrol.UsageRecord {
 	byWorkspace, byNode := map[types.UID]Usage{}, map[string]float64{}
-	for _, uid := range sorted(b.pods) { // in one order: sums of floats depend on it
+	for _, uid := range slices.Sorted(maps.Keys(b.pods)) { // in one order: sums of floats depend on it
 		p := b.pods[uid]
 		u := Integrate(slot, p.Life, b.readings[uid])
 		sum := byWorkspace[p.Workspace]
@@ -133,14 +133,14 @@ func (b *Book) Records(cluster string, slot Slot) []clustercontrol.UsageRecord {
 		byNode[p.Node] += u.PodSeconds
 	}
 	records := make([]clustercontrol.UsageRecord, 0, len(b.workspaces)+len(b.nodes))
-	for _, uid := range sorted(b.workspaces) {
+	for _, uid := range slices.Sorted(maps.Keys(b.workspaces)) {
 		if w := b.workspaces[uid]; w.existed(slot) {
 			r := record(cluster, slot, uid, byWorkspace[uid])
 			r.Namespace, r.Workspace, r.StorageBytes = w.Namespace, w.Name, w.StorageBytes
 			records = append(records, r)
 		}
 	}
-	for _, uid := range sorted(b.nodes) {
+	for _, uid := range slices.Sorted(maps.Keys(b.nodes)) {
 		if n := b.nodes[uid]; slot.overlap(n.Life.Start, n.Life.End) > 0 {
 			u := Integrate(slot, n.Life, b.readings[uid])
 			u.PodSeconds = byNode[n.Name]
@@ -163,13 +163,4 @@ func record(cluster string, slot Slot, uid types.UID, u Usage) clustercontrol.Us
 		MemoryByteSeconds:   whole(u.MemoryByteSeconds),
 		PodSeconds:          whole(u.PodSeconds),
 	}
-}
-
-func sorted[T any](m map[types.UID]T) []types.UID {
-	uids := make([]types.UID, 0, len(m))
-	for uid := range m {
-		uids = append(uids, uid)
-	}
-	slices.SortFunc(uids, cmp.Compare)
-	return uids
 }

@@ -48,7 +48,7 @@ func whole(sum float64) int64 {
 // reading after the end of the slot counts as well: it stands for the end of it. So a slot is best computed once that has come.
 func Integrate(slot Slot, life Life, readings []Reading) Usage {
 	u := Usage{PodSeconds: slot.overlap(life.Start, life.End).Seconds()}
-	previous := life.Start
+	previous, last := life.Start, Reading{}
 	add := func(r Reading, start, end time.Time) {
 		if !life.End.IsZero() && end.After(life.End) {
 			end = life.End
@@ -66,13 +66,8 @@ func Integrate(slot Slot, life Life, readings []Reading) Usage {
 			start = previous
 		}
 		add(r, start, r.At)
-		previous = r.At
+		previous, last = r.At, r
 	}
-	if len(readings) > 0 {
-		last := readings[len(readings)-1]
-		if !last.At.Before(life.Start) {
-			add(last, last.At, last.At.Add(Hold))
-		}
-	}
+	add(last, last.At, last.At.Add(Hold))
 	return u
 }

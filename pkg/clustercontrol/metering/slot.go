@@ -5,6 +5,7 @@ package metering
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -40,9 +41,7 @@ func Ended(after, now time.Time, interval time.Duration, most int) []Slot {
 			slots = append(slots, s)
 		}
 	}
-	for i, j := 0, len(slots)-1; i < j; i, j = i+1, j-1 {
-		slots[i], slots[j] = slots[j], slots[i]
-	}
+	slices.Reverse(slots)
 	return slots
 }
 
