@@ -133,6 +133,9 @@ func (a answer) reason() string {
 	}
 }
 
+// CloseIdleConnections closes what would otherwise close after a while.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
 // post sends body to the endpoint.
 func (c *Client) post(ctx context.Context, endpoint Endpoint, body []byte) answer {
 	a := c.do(ctx, endpoint, http.MethodPost, "", body, nil, maxAnswerBytes)

@@ -67,7 +67,7 @@ func (i *items) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if start != json.Delim('[') {
-		return &json.UnmarshalTypeError{Field: "items"}
+		return &json.UnmarshalTypeError{Value: "no array"}
 	}
 	for decoder.More() {
 		var item RestartRequest
