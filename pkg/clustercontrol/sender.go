@@ -159,10 +159,12 @@ func (s *Sender) work(ctx, sending context.Context, l *lane) {
 			continue
 		}
 		l.failures++
-		if ctx.Err() != nil {
+		if ctx.Err() == nil {
+			s.pause(ctx, l, a)
+		}
+		if ctx.Err() != nil { // in an outage stopping is quick
 			return
 		}
-		s.pause(ctx, l, a)
 	}
 }
 

@@ -5,6 +5,7 @@ package clustercontrol
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -29,8 +30,12 @@ type TLSFiles struct {
 	Cert, Key string
 }
 
-// maxFileBytes bounds each of the files.
-const maxFileBytes = 1 << 20
+const (
+	// maxFileBytes bounds each of the files.
+	maxFileBytes = 1 << 20
+	// connectTimeout bounds a dial, and a handshake.
+	connectTimeout = 5 * time.Second
+)
 
 // transport is an http.RoundTripper whose certificates follow their files. A change closes idle connections, so that the next request
 // makes its handshake anew. While what the files hold does not fit together, as in the midst of a rotation, the last that did is used.
@@ -51,10 +56,10 @@ func newTransport(logger klog.Logger, files TLSFiles, dial dialFunc) (*transport
 		return nil, errors.New("a client certificate and its key: each needs the other")
 	}
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+		dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	}
 	// Read here and not once per process as net/http does: what a request of another kind has cached does not count.
-	t := &transport{files: files, dial: dial, proxy: httpproxy.FromEnvironment().ProxyFunc(), logger: logger}
+	t := &transport{files: files, dial: bounded(dial), proxy: httpproxy.FromEnvironment().ProxyFunc(), logger: logger}
 	content, err := t.read()
 	if err != nil {
 		return nil, err
@@ -145,15 +150,23 @@ func (t *transport) build(content [3][]byte) (*http.Transport, error) {
 		Proxy:                  func(req *http.Request) (*url.URL, error) { return t.proxy(req.URL) },
 		DialContext:            t.dial,
 		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    5 * time.Second,
+		TLSHandshakeTimeout:    connectTimeout,
 		DisableCompression:     true, // a small answer must not become a large one
-		MaxConnsPerHost:        2 * len(Endpoints()),
 		MaxIdleConnsPerHost:    len(Endpoints()),
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		// HTTP/1.1: a connection that has gone dead is given up with the request that met it.
 		Protocols: http1(),
 	}, nil
+}
+
+// bounded ends a dial that takes too long: net/http lets it go on when the request has been given up, for the next one to use.
+func bounded(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
 }
 
 func http1() *http.Protocols {
