@@ -59,6 +59,7 @@ type Client struct {
 	identity func() (*Identity, error)
 	metrics  *Metrics
 	clock    clock.WithTicker
+	logger   klog.Logger
 	state    *reachability
 }
 
@@ -83,13 +84,13 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 		o.Clock = clock.RealClock{}
 	}
 	c := &Client{
-		base: base, identity: o.Identity, metrics: o.Metrics, clock: o.Clock,
+		base: base, identity: o.Identity, metrics: o.Metrics, clock: o.Clock, logger: klog.FromContext(ctx),
 		http: &http.Client{
 			Transport:     roundTripper,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
-	c.state = newReachability(klog.FromContext(ctx), o.Metrics, o.Changed)
+	c.state = newReachability(c.logger, o.Metrics, o.Changed)
 	return c, nil
 }
 

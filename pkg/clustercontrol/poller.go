@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"k8s.io/klog/v2"
 )
 
 // PollInterval is how often deploy-status is asked for while it answers. Source: contract §5.5.
@@ -32,6 +30,7 @@ type Poller struct {
 	etag     string // of the last answer for this cursor
 	failures int    // in a row
 	invalid  bool   // said already that items are left out
+	untaken  bool   // said already that they could not be taken
 	wake     chan struct{}
 }
 
@@ -80,7 +79,7 @@ func (p *Poller) poll(ctx context.Context) (delay time.Duration, asked bool) {
 	a := p.client.do(ctx, DeployStatus, http.MethodGet, query, nil, header, maxDeployStatusBytes)
 	var batch Batch
 	if a.outcome == accepted {
-		batch, a = p.decode(ctx, a, after)
+		batch, a = p.decode(a, after)
 	}
 	if a.outcome == notModified && p.etag == "" || a.outcome == duplicate {
 		a.outcome = malformed
@@ -112,7 +111,7 @@ func (p *Poller) poll(ctx context.Context) (delay time.Duration, asked bool) {
 	return jitter(PollInterval), false
 }
 
-func (p *Poller) decode(ctx context.Context, a answer, after int64) (Batch, answer) {
+func (p *Poller) decode(a answer, after int64) (Batch, answer) {
 	if !a.whole {
 		a.outcome, a.err = malformed, fmt.Errorf("its answer was cut off, or is larger than %d bytes", maxDeployStatusBytes)
 		return Batch{}, a
@@ -124,7 +123,7 @@ func (p *Poller) decode(ctx context.Context, a answer, after int64) (Batch, answ
 	}
 	p.client.metrics.dropped(DeployStatus, dropInvalid, invalid)
 	if invalid > 0 && !p.invalid {
-		klog.FromContext(ctx).Error(nil, "Cluster Control asks for restarts in a form that cannot be used: they are left out. Further ones "+
+		p.client.logger.Error(nil, "Cluster Control asks for restarts in a form that cannot be used: they are left out. Further ones "+
 			"are counted and not logged", "items", invalid)
 		p.invalid = true
 	}
@@ -135,12 +134,14 @@ func (p *Poller) decode(ctx context.Context, a answer, after int64) (Batch, answ
 func (p *Poller) deliver(ctx context.Context, batch Batch) bool {
 	if len(batch.Items) > 0 {
 		if err := p.take(ctx, batch); err != nil {
-			if !errors.Is(err, context.Canceled) {
-				klog.FromContext(ctx).Error(err, "Restart requests could not be taken and will be asked for again", "items", len(batch.Items))
+			if !p.untaken && !errors.Is(err, context.Canceled) {
+				p.untaken = true
+				p.client.logger.Error(err, "Restart requests could not be taken and will be asked for again", "items", len(batch.Items))
 			}
 			return false
 		}
 	}
+	p.untaken = false
 	p.cursor.Store(batch.Cursor)
 	return true
 }
