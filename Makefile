@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(version_package).version=$(VERSION) -X $(version_package).
 IMAGE ?= formahub/formspec-operator:$(VERSION:v%=%)
 
 # Packages whose tests need nothing but Go, and flags for every "go test", such as TESTFLAGS='-run TestPlan -v'.
-UNIT := ./cmd/... ./pkg/... ./hack/... ./test/manifests
+UNIT := ./cmd/... ./pkg/... ./hack/... ./test/manifests ./test/clustercontrol/...
 TESTFLAGS ?=
 
 # Makes a test fail that changes what it was given from an informer's cache.

@@ -124,7 +124,7 @@ var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 // A link into the repository leads to a file and, where it names one, to a heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	var pages []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "manifests/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "manifests/*/*.md", "test/*/*.md"} {
 		matches, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
