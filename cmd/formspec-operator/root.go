@@ -64,6 +64,7 @@ func newRootCommand() *cobra.Command {
 		newRunCommand(),
 		newRenderCommand(),
 		newGrantCommand(),
+		newIdentityCommand(),
 		newVersionCommand(),
 	)
 	return root

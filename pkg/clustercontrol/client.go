@@ -55,6 +55,7 @@ type Options struct {
 // Client makes signed requests, each under one deadline. It is safe for concurrent use.
 type Client struct {
 	base     *url.URL
+	channel  *transport // below http, which may be wrapped
 	http     *http.Client
 	identity func() (*Identity, error)
 	metrics  *Metrics
@@ -84,7 +85,7 @@ func NewClient(ctx context.Context, o Options) (*Client, error) {
 		o.Clock = clock.RealClock{}
 	}
 	c := &Client{
-		base: base, identity: o.Identity, metrics: o.Metrics, clock: o.Clock, logger: klog.FromContext(ctx),
+		base: base, channel: t, identity: o.Identity, metrics: o.Metrics, clock: o.Clock, logger: klog.FromContext(ctx),
 		http: &http.Client{
 			Transport:     roundTripper,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -135,7 +136,7 @@ func (a answer) reason() string {
 }
 
 // CloseIdleConnections closes what would otherwise close after a while.
-func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+func (c *Client) CloseIdleConnections() { c.channel.CloseIdleConnections() }
 
 // post sends body to the endpoint.
 func (c *Client) post(ctx context.Context, endpoint Endpoint, body []byte) answer {

@@ -152,13 +152,14 @@ func (s *Sender) handed(endpoint Endpoint) {
 	s.report(endpoint)
 }
 
-// report sets the gauges of what waits.
-func (s *Sender) report(endpoint Endpoint) {
+// report sets the gauges of what waits, and returns the number of records that do.
+func (s *Sender) report(endpoint Endpoint) int {
 	entries, envelopes, bytes := s.outbox.Stats(outbox.Lane(endpoint))
 	s.metrics.queued(endpoint, envelopes+(entries+maxRecords-1)/maxRecords, bytes)
+	return entries
 }
 
-// noRoom counts what had to give way in the outbox, and says so once until the endpoint takes records again.
+// noRoom counts what had to give way in the outbox, and says so once until everything that waited for the endpoint has been sent.
 func (s *Sender) noRoom(name outbox.Lane, key string) {
 	endpoint := Endpoint(name)
 	s.metrics.dropped(endpoint, dropNoRoom, 1)

@@ -170,7 +170,9 @@ func TestHostileServer(t *testing.T) {
 				if n := len(w.logged.with("not reachable")); n != 1 {
 					t.Errorf("logged %q", w.logged.text)
 				}
-				w.set(func() { w.answer = p.serve(func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, items(9, "good")) }) })
+				w.set(func() {
+					w.answer = p.serve(func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, items(9, "good")) })
+				})
 				pass(6 * time.Minute)
 				if p.Cursor() != 9 || len(p.taken) == 0 {
 					t.Errorf("took %d items after that, the cursor is %d", len(p.taken), p.Cursor())

@@ -193,10 +193,12 @@ func (s *Sender) settle(l *lane, a answer, body []byte) {
 	} else {
 		l.refused = 0
 	}
-	s.report(l.endpoint)
+	waiting := s.report(l.endpoint)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.overflow, l.endpoint)
+	if waiting == 0 {
+		delete(s.overflow, l.endpoint)
+	}
 	close(s.settled)
 	s.settled = make(chan struct{})
 }

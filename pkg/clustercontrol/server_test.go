@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,9 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/clustercontrol"
 )
+
+// secretLooking is what no body may contain.
+var secretLooking = regexp.MustCompile(`(?i)passw(or)?d|secret|private key|bearer|token|://[^"/]*@|message|hunter2`)
 
 // server is Cluster Control: it keeps what it is sent, and holds clients to the protocol. Its answers are those of answer, if that is set.
 type server struct {
@@ -105,6 +109,9 @@ func (s *server) check(r *http.Request, body []byte) {
 	signature, err := hex.DecodeString(r.Header.Get("Formspec-Signature"))
 	if err != nil || !ed25519.Verify(public, body, signature) || r.Header.Get("Formspec-Key-Id") != s.key.KeyID() {
 		s.t.Errorf("%s %s is not signed", r.Method, r.URL)
+	}
+	if found := secretLooking.FindString(string(body)); found != "" {
+		s.t.Errorf("a body with %q", found)
 	}
 	if r.Method == http.MethodPost && r.Header.Get("Content-Type") != "application/json" {
 		s.t.Errorf("a body of type %q", r.Header.Get("Content-Type"))

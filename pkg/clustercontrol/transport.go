@@ -76,7 +76,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.get().RoundTrip(req)
 }
 
-// CloseIdleConnections is called by http.Client.
+// CloseIdleConnections closes the connections that no request uses.
 func (t *transport) CloseIdleConnections() { t.get().CloseIdleConnections() }
 
 // get returns the transport for the files as they are now. To read some kilobytes before each of few requests is the one way that
