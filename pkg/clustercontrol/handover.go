@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/formspec/formspec-operator/pkg/clustercontrol/outbox"
 )
 
@@ -95,20 +93,39 @@ func (s *Sender) UnsentRegistrations() []ID {
 	return ids
 }
 
-// UnsentStatuses are the UIDs of Workspaces whose status waits, for the same comparison.
-func (s *Sender) UnsentStatuses() []types.UID {
-	keys := s.outbox.Keys(outbox.Lane(WorkspaceStatus))
-	uids := make([]types.UID, len(keys))
-	for i, key := range keys {
-		uids[i] = types.UID(key)
-	}
-	return uids
+// UnsentStatuses are the statuses that wait. Those of Workspaces which have gone since must be replaced by ones that say so.
+func (s *Sender) UnsentStatuses() []StatusRecord {
+	entries, _ := s.outbox.Unsettled(outbox.Lane(WorkspaceStatus))
+	return decode[StatusRecord](entries)
 }
 
-// ForgetStatus takes back the status that waits for a Workspace, which has gone.
-func (s *Sender) ForgetStatus(uid types.UID) {
-	s.outbox.Remove(outbox.Lane(WorkspaceStatus), string(uid))
-	s.report(WorkspaceStatus)
+// UnsentUsage is the usage that waits, and that of an envelope which may have been sent. A new leader need not decide those slots again.
+func (s *Sender) UnsentUsage() []UsageRecord {
+	entries, envelopes := s.outbox.Unsettled(outbox.Lane(Metering))
+	for _, e := range decode[Envelope](envelopes) {
+		for _, record := range e.Records {
+			entries = append(entries, record)
+		}
+	}
+	return decode[UsageRecord](entries)
+}
+
+// ForgetUsage takes back the usage that waits under a key: another leader's was accepted in the meantime.
+func (s *Sender) ForgetUsage(key string) {
+	s.outbox.Remove(outbox.Lane(Metering), key)
+	s.report(Metering)
+}
+
+// decode reads what was encoded here, or by another version: what that wrote otherwise is left out.
+func decode[T any](encoded [][]byte) []T {
+	var list []T
+	for _, data := range encoded {
+		var item T
+		if json.Unmarshal(data, &item) == nil {
+			list = append(list, item)
+		}
+	}
+	return list
 }
 
 // Wait returns when everything that was handed over to Register, Metering or WorkspaceStatus before the call has been settled (accepted,

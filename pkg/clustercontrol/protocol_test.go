@@ -45,12 +45,12 @@ func TestRecordsOnTheWire(t *testing.T) {
 			`{"node":"n1","status":"healthy","reasons":[],"labels":{},"workspaces":0,"allocatable":{"cpu_millicores":0,"memory_bytes":0},"usage":null}`,
 		},
 		"metering": {
-			UsageRecord{IdempotencyKey: IdempotencyKey("jkt", "u1", july), Slot: SlotName(july), Namespace: "bank", Workspace: "web", UID: "u1", CPUMillicoreSeconds: 1, MemoryByteSeconds: 2, StorageBytes: bytesOf(3), PodSeconds: 4},
+			UsageRecord{IdempotencyKey: IdempotencyKey("jkt", "u1", july), Slot: SlotName(july), Namespace: "bank", Workspace: "web", UID: "u1", CPUMillicoreSeconds: bytesOf(1), MemoryByteSeconds: bytesOf(2), StorageBytes: bytesOf(3), PodSeconds: 4},
 			`{"idempotency_key":"jkt/u1/2026-07-10T03:00:00Z","slot":"2026-07-10T03:00:00Z","namespace":"bank","workspace":"web","uid":"u1","cpu_millicore_seconds":1,"memory_byte_seconds":2,"storage_bytes":3,"pod_seconds":4}`,
 		},
-		"metering of a node": {
+		"metering of a node that was not measured": {
 			UsageRecord{IdempotencyKey: "k", Slot: "s", Node: "n1", UID: "u2"},
-			`{"idempotency_key":"k","slot":"s","node":"n1","uid":"u2","cpu_millicore_seconds":0,"memory_byte_seconds":0,"storage_bytes":null,"pod_seconds":0}`,
+			`{"idempotency_key":"k","slot":"s","node":"n1","uid":"u2","cpu_millicore_seconds":null,"memory_byte_seconds":null,"storage_bytes":null,"pod_seconds":0}`,
 		},
 		"workspace-status": {
 			StatusRecord{Namespace: "bank", Workspace: "web", UID: "u1", Phase: "Ready", ReadyReplicas: 1, DesiredReplicas: 2, Conditions: []Condition{{"Ready", "True", "RolloutComplete"}}, ObservedGeneration: 5, RestartRequiredConsumed: 7},

@@ -95,9 +95,10 @@ type UsageRecord struct {
 	Workspace string    `json:"workspace,omitempty"`
 	Node      string    `json:"node,omitempty"`
 	UID       types.UID `json:"uid"`
-	// CPUMillicoreSeconds and MemoryByteSeconds are the integrals over the slot. 0 while asleep.
-	CPUMillicoreSeconds int64 `json:"cpu_millicore_seconds"`
-	MemoryByteSeconds   int64 `json:"memory_byte_seconds"`
+	// CPUMillicoreSeconds and MemoryByteSeconds are the integrals over the slot. 0 while asleep, nil where something ran and nothing was
+	// measured.
+	CPUMillicoreSeconds *int64 `json:"cpu_millicore_seconds"`
+	MemoryByteSeconds   *int64 `json:"memory_byte_seconds"`
 	// StorageBytes at the end of the slot, or nil where no driver can tell.
 	StorageBytes *int64 `json:"storage_bytes"`
 	// PodSeconds are the seconds of the slot that each pod lived, summed over pods.

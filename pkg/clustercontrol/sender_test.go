@@ -154,16 +154,45 @@ func TestOneUsageRecordASlot(t *testing.T) {
 	})
 }
 
-func TestStatusThatIsTakenBack(t *testing.T) {
+// A new leader finds what an earlier term has left, and puts it right.
+func TestUnsentStatusIsReplaced(t *testing.T) {
 	inWorld(t, clustercontrol.SenderOptions{}, func(t *testing.T, w *world) {
 		w.sender.Status(status("a", "Ready"))
 		w.sender.Status(status("b", "Ready"))
-		if got := fmt.Sprint(w.sender.UnsentStatuses()); got != "[a b]" {
-			t.Errorf("unsent: %s", got)
+		unsent := w.sender.UnsentStatuses()
+		if len(unsent) != 2 || unsent[0].Workspace != "a" || unsent[1].Phase != "Ready" {
+			t.Fatalf("unsent: %+v", unsent)
 		}
-		w.sender.ForgetStatus("a")
+		unsent[0].Phase = "Terminating"
+		w.sender.Status(unsent[0])
 		pass(time.Second)
-		same(t, "statuses", w.records("workspace-status", "workspace"), []string{"b"})
+		same(t, "statuses", w.records("workspace-status", "phase"), []string{"Terminating", "Ready"})
+		if unsent := w.sender.UnsentStatuses(); len(unsent) != 0 {
+			t.Errorf("unsent, after they were sent: %+v", unsent)
+		}
+	})
+}
+
+// What may have been sent counts as well; only what surely was not can be taken back.
+func TestUnsentUsage(t *testing.T) {
+	inWorld(t, clustercontrol.SenderOptions{}, func(t *testing.T, w *world) {
+		w.set(func() {
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) bool {
+				rw.WriteHeader(http.StatusInternalServerError)
+				return true
+			}
+		})
+		slot := time.Now().UTC()
+		w.sender.Metering([]clustercontrol.UsageRecord{usage("frozen", slot)})
+		pass(time.Second)
+		w.sender.Metering([]clustercontrol.UsageRecord{usage("waits", slot), usage("taken-back", slot)})
+		w.sender.ForgetUsage(usage("taken-back", slot).IdempotencyKey)
+		w.sender.ForgetUsage(usage("frozen", slot).IdempotencyKey)
+		var uids []string
+		for _, r := range w.sender.UnsentUsage() {
+			uids = append(uids, string(r.UID))
+		}
+		same(t, "unsent usage", uids, []string{"waits", "frozen"})
 	})
 }
 

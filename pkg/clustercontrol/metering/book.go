@@ -135,7 +135,8 @@ func (b *Book) Records(cluster string, slot Slot) []clustercontrol.UsageRecord {
 	records := make([]clustercontrol.UsageRecord, 0, len(b.workspaces)+len(b.nodes))
 	for _, uid := range slices.Sorted(maps.Keys(b.workspaces)) {
 		if w := b.workspaces[uid]; w.existed(slot) {
-			r := record(cluster, slot, uid, byWorkspace[uid])
+			u := byWorkspace[uid]
+			r := record(cluster, slot, uid, u, u.PodSeconds > 0)
 			r.Namespace, r.Workspace, r.StorageBytes = w.Namespace, w.Name, w.StorageBytes
 			records = append(records, r)
 		}
@@ -144,7 +145,7 @@ func (b *Book) Records(cluster string, slot Slot) []clustercontrol.UsageRecord {
 		if n := b.nodes[uid]; slot.overlap(n.Life.Start, n.Life.End) > 0 {
 			u := Integrate(slot, n.Life, b.readings[uid])
 			u.PodSeconds = byNode[n.Name]
-			r := record(cluster, slot, uid, u)
+			r := record(cluster, slot, uid, u, true)
 			r.Node = n.Name
 			records = append(records, r)
 		}
@@ -154,13 +155,16 @@ func (b *Book) Records(cluster string, slot Slot) []clustercontrol.UsageRecord {
 
 func (w Workspace) existed(slot Slot) bool { return slot.overlap(w.Life.Start, w.Life.End) > 0 }
 
-func record(cluster string, slot Slot, uid types.UID, u Usage) clustercontrol.UsageRecord {
-	return clustercontrol.UsageRecord{
-		IdempotencyKey:      clustercontrol.IdempotencyKey(cluster, uid, slot.Start),
-		Slot:                clustercontrol.SlotName(slot.Start),
-		UID:                 uid,
-		CPUMillicoreSeconds: whole(u.CPUMillicoreSeconds),
-		MemoryByteSeconds:   whole(u.MemoryByteSeconds),
-		PodSeconds:          whole(u.PodSeconds),
+// record states what was not measured as unknown, if anything ran.
+func record(cluster string, slot Slot, uid types.UID, u Usage, ran bool) clustercontrol.UsageRecord {
+	r := clustercontrol.UsageRecord{
+		IdempotencyKey: clustercontrol.IdempotencyKey(cluster, uid, slot.Start),
+		Slot:           clustercontrol.SlotName(slot.Start),
+		UID:            uid,
+		PodSeconds:     whole(u.PodSeconds),
 	}
+	if u.Measured || !ran {
+		r.CPUMillicoreSeconds, r.MemoryByteSeconds = new(whole(u.CPUMillicoreSeconds)), new(whole(u.MemoryByteSeconds))
+	}
+	return r
 }

@@ -27,6 +27,8 @@ type Life struct {
 // Usage are integrals over a slot. They are sums, not yet rounded.
 type Usage struct {
 	CPUMillicoreSeconds, MemoryByteSeconds, PodSeconds float64
+	// Measured says that some reading stands for some of the slot.
+	Measured bool
 }
 
 // Add adds another usage.
@@ -34,6 +36,7 @@ func (u *Usage) Add(other Usage) {
 	u.CPUMillicoreSeconds += other.CPUMillicoreSeconds
 	u.MemoryByteSeconds += other.MemoryByteSeconds
 	u.PodSeconds += other.PodSeconds
+	u.Measured = u.Measured || other.Measured
 }
 
 // whole rounds a sum, which was never negative, to what a record holds.
@@ -56,6 +59,7 @@ func Integrate(slot Slot, life Life, readings []Reading) Usage {
 		seconds := slot.overlap(start, end).Seconds()
 		u.CPUMillicoreSeconds += float64(max(0, r.CPUMillicores)) * seconds
 		u.MemoryByteSeconds += float64(max(0, r.MemoryBytes)) * seconds
+		u.Measured = u.Measured || seconds > 0
 	}
 	for _, r := range readings {
 		if !r.At.After(previous) {

@@ -128,6 +128,20 @@ func (o *Outbox) Keys(lane Lane) []string {
 	return keys
 }
 
+// Unsettled returns what waits in a lane, oldest first, and the envelopes that are frozen. The caller must not change them.
+func (o *Outbox) Unsettled(name Lane) (entries, envelopes [][]byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lane(name)
+	for element := l.waiting.Front(); element != nil; element = element.Next() {
+		entries = append(entries, element.Value.(*entry).data)
+	}
+	for _, e := range l.frozen {
+		envelopes = append(envelopes, e.data)
+	}
+	return entries, envelopes
+}
+
 // Mark is a point in time for Before.
 func (o *Outbox) Mark() uint64 {
 	o.mu.Lock()
