@@ -117,6 +117,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			DisruptionBudgets: s.children.Policy().V1().PodDisruptionBudgets(),
 			Ledger:            d.ledger,
 			Judge:             judge,
+			Restarts:          d.reporting.restartDesk(),
 			Recorder:          d.events.NewRecorder(scheme.Scheme, workspace.Name),
 			Clock:             clock.RealClock{},
 			Metrics:           reconcileMetrics,
@@ -127,6 +128,11 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		}
 		list = append(list, datastores, claims, workspaces)
 	}
+	reporters, err := d.reporting.controllers(ctx, d, reconcileMetrics)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, reporters...)
 	return list, controllers.CheckNames(list)
 }
 
@@ -146,6 +152,8 @@ type dependencies struct {
 	pool *probes.Pool
 	// roles makes the logins of claims.
 	roles *roles.Manager
+	// reporting is nil without a Control Cluster.
+	reporting *reporting
 	// events records events, once this process leads.
 	events events.EventBroadcaster
 	// metrics is served next to the metrics of the libraries.

@@ -22,10 +22,11 @@ func unreachable() *rest.Config { return &rest.Config{Host: "https://127.0.0.1:1
 
 func TestOperatorStartsAndStopsWithoutAnAPIServer(t *testing.T) {
 	for name, args := range map[string][]string{
-		"alone":           nil,
-		"with a lease":    {"--leader-elect"},
-		"in namespaces":   {"--namespace=a,b"},
-		"for development": {"--dev"},
+		"alone":                  nil,
+		"with a lease":           {"--leader-elect"},
+		"in namespaces":          {"--namespace=a,b"},
+		"for development":        {"--dev"},
+		"with a Control Cluster": {"--control-cluster-url=https://127.0.0.1:1", "--cluster-name=c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := parse(t, append(args, "--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0")...)
@@ -50,6 +51,7 @@ func TestOperatorStartsAndStopsWithoutAnAPIServer(t *testing.T) {
 				"formspec_operator_build_info{":                     true,
 				"go_goroutines ":                                    true,
 				`formspec_operator_insecure_option{option="dev"} 1`: o.dev,
+				"formspec_cluster_control_":                         o.controlClusterURL != "",
 			} {
 				if got := strings.Contains(page, metric); got != want {
 					t.Errorf("/metrics has %s: %t, want %t", metric, got, want)

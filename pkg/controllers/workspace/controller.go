@@ -28,6 +28,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/grants"
+	"github.com/formspec/formspec-operator/pkg/controllers/restarts"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
@@ -38,7 +39,7 @@ import (
 // Name of the controller: in logs, metrics and events, and as the field manager of what it writes.
 const Name = workspace.Manager
 
-// Config is what the controller is made from. Every field but Scope and Metrics is needed.
+// Config is what the controller is made from. Every field but Scope, Restarts and Metrics is needed.
 type Config struct {
 	// Scope is the namespace that the informers are limited to. Empty: all.
 	Scope string
@@ -60,6 +61,7 @@ type Config struct {
 
 	Ledger   *admission.Ledger
 	Judge    *grants.Judge
+	Restarts *restarts.Desk
 	Recorder events.EventRecorder
 	Clock    clock.WithTicker
 	Metrics  *worker.Metrics
@@ -74,6 +76,7 @@ type Controller struct {
 	memory   *apply.Memory
 	ledger   *admission.Ledger
 	judge    *grants.Judge
+	restarts *restarts.Desk
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	settings workspace.Settings
@@ -111,6 +114,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		memory:   apply.NewMemory(),
 		ledger:   config.Ledger,
 		judge:    config.Judge,
+		restarts: config.Restarts,
 		recorder: config.Recorder,
 		clock:    config.Clock,
 		settings: config.Settings,
@@ -149,6 +153,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, fmt.Errorf("register handlers of %s: %w", Name, err)
 	}
 	c.ledger.Subscribe(c)
+	c.restarts.Subscribe(c)
 	return c, nil
 }
 

@@ -50,6 +50,9 @@ func Make(in Input) Plan {
 	if in.Recheck > 0 && (p.After == 0 || in.Recheck < p.After) {
 		p.After = in.Recheck
 	}
+	if in.restarts() {
+		p.After = recordedSoon
+	}
 	p.Status = Status(in, p)
 	return p
 }
