@@ -93,10 +93,29 @@ func (s *Sampler) podLives(pod *corev1.Pod, gone bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.enterPod(pod, gone)
+}
+
+// adopt enters the pods whose Workspace was not known yet when they came: two caches are filled by two watches.
+func (s *Sampler) adopt() error {
+	pods, err := s.scopes.pods()
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		if _, known := s.owners[pod.UID]; !known {
+			s.enterPod(pod, false)
+		}
+	}
+	return nil
+}
+
+// enterPod is called with the lock held.
+func (s *Sampler) enterPod(pod *corev1.Pod, gone bool) {
 	owner, known := s.owners[pod.UID]
 	if !known {
 		if owner = s.owner(pod); owner == "" {
-			return // somebody else's, with our labels
+			return // its Workspace is not known yet, or it is somebody else's with our labels
 		}
 		s.owners[pod.UID] = owner
 	}

@@ -72,7 +72,7 @@ func NewSampler(config SamplerConfig) (*Sampler, error) {
 		started: config.Clock.Now(), book: metering.NewBook(), owners: map[types.UID]types.UID{}, newest: map[string]metering.Reading{},
 	}
 	s.nodes.Informer()
-	if err := s.scopes.addIndexes(); err != nil {
+	if err := s.scopes.prepare(); err != nil {
 		return nil, fmt.Errorf("index for the sampler: %w", err)
 	}
 	return s, nil
@@ -133,7 +133,9 @@ func (s *Sampler) read(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the usage of pods: %w", err)
 		}
-		s.enterPods(scope, pods.Items)
+		if err := s.enterPods(scope, pods.Items); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -152,9 +154,12 @@ func (s *Sampler) enterNodes(list []metricsv1beta1.NodeMetrics) {
 	}
 }
 
-func (s *Sampler) enterPods(scope Scope, list []metricsv1beta1.PodMetrics) {
+func (s *Sampler) enterPods(scope Scope, list []metricsv1beta1.PodMetrics) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.adopt(); err != nil { // or their first readings would be forgotten
+		return err
+	}
 	for i := range list {
 		m := &list[i]
 		pod, err := scope.Pods.Lister().Pods(m.Namespace).Get(m.Name)
@@ -170,6 +175,7 @@ func (s *Sampler) enterPods(scope Scope, list []metricsv1beta1.PodMetrics) {
 			s.book.Read(pod.UID, sum)
 		}
 	}
+	return nil
 }
 
 func reading(at metav1.Time, usage corev1.ResourceList) metering.Reading {
@@ -192,6 +198,9 @@ func (s *Sampler) nodeUsage(name string) *clustercontrol.Amounts {
 func (s *Sampler) records(cluster string, slot metering.Slot) ([]clustercontrol.UsageRecord, error) {
 	s.mu.Lock() // also while listing: of a Workspace that goes meanwhile the end is entered afterwards
 	defer s.mu.Unlock()
+	if err := s.adopt(); err != nil {
+		return nil, err
+	}
 	storage, err := s.storage()
 	if err != nil {
 		return nil, err

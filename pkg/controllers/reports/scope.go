@@ -36,10 +36,15 @@ type Scope struct {
 // scopes are what reporters read. They share no namespace.
 type scopes []Scope
 
-// addIndexes must be called before the informers start.
-func (s scopes) addIndexes() error {
+// prepare asks for the informers, and adds the indexes. It must be called before the informers start.
+func (s scopes) prepare() error {
 	var errs []error
 	for _, scope := range s {
+		for _, informer := range []interface {
+			Informer() cache.SharedIndexInformer
+		}{scope.Workspaces, scope.Datastores, scope.Claims, scope.Deployments, scope.Pods} {
+			informer.Informer() // a factory starts those that somebody has asked for
+		}
 		errs = append(errs, index.Workspaces(scope.Workspaces.TypedInformer()))
 	}
 	return errors.Join(errs...)
