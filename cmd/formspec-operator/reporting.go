@@ -53,7 +53,7 @@ func newReporting(ctx context.Context, d *dependencies, read clients, config *re
 	if err != nil {
 		return nil, err
 	}
-	if r.sender, err = newSender(ctx, client, o); err != nil {
+	if r.sender, err = newSender(ctx, client, o, r.trusted); err != nil {
 		return nil, err
 	}
 	usage, err := newUsageClient(config)
@@ -112,8 +112,8 @@ func tellReachable(recorder events.EventRecorder, lease *corev1.ObjectReference,
 }
 
 // newSender opens the outbox. One that cannot be used does not keep the operator from its work.
-func newSender(ctx context.Context, client *clustercontrol.Client, o *options) (*clustercontrol.Sender, error) {
-	options := clustercontrol.SenderOptions{Cluster: o.clusterName, OutboxDir: o.outboxDir, OutboxMaxBytes: o.outboxMaxBytes}
+func newSender(ctx context.Context, client *clustercontrol.Client, o *options, trusted func()) (*clustercontrol.Sender, error) {
+	options := clustercontrol.SenderOptions{Cluster: o.clusterName, OutboxDir: o.outboxDir, OutboxMaxBytes: o.outboxMaxBytes, Trusted: trusted}
 	sender, err := clustercontrol.NewSender(ctx, client, options)
 	if err == nil || o.outboxDir == "" {
 		return sender, err
@@ -121,6 +121,12 @@ func newSender(ctx context.Context, client *clustercontrol.Client, o *options) (
 	klog.FromContext(ctx).Error(err, "The outbox cannot be used: reports that wait are kept in memory, and are lost with this process", "dir", o.outboxDir)
 	options.OutboxDir = ""
 	return clustercontrol.NewSender(ctx, client, options)
+}
+
+// trusted tells anew what Cluster Control had refused.
+func (r *reporting) trusted() {
+	r.leader.Trusted()
+	r.statuses.Trusted()
 }
 
 func newUsageClient(config *rest.Config) (metricsclientset.Interface, error) {

@@ -89,6 +89,7 @@ func (s *Sender) workBeats(ctx context.Context) {
 			}
 			sent += len(chunk)
 			if a.outcome != refused {
+				s.accepted(refusedStatus)
 				refusedStatus = 0
 				continue
 			}

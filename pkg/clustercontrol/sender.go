@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ type SenderOptions struct {
 	OutboxDir string
 	// OutboxMaxBytes bounds the files in OutboxDir, or the memory without one. 0: outbox.DefaultMaxBytes.
 	OutboxMaxBytes int64
+	// Trusted is called when an endpoint accepts what this operator's key has signed, after it had refused it with 401 or 403. What was
+	// dropped meanwhile must be told anew. It must not block. Nil: nobody.
+	Trusted func()
 }
 
 // Sender sends records to Cluster Control, in order per endpoint, each endpoint on its own. Handing a record over takes a moment, whatever
@@ -45,6 +49,7 @@ type Sender struct {
 	metrics           *Metrics
 	clock             clock.WithTicker
 	logger            klog.Logger
+	trusted           func()
 	outbox            *outbox.Outbox
 	lanes             map[Endpoint]*lane
 	beats             beats
@@ -76,6 +81,7 @@ func NewSender(ctx context.Context, client *Client, o SenderOptions) (*Sender, e
 	s := &Sender{
 		cluster: o.Cluster, instance: o.InstanceID, client: client, metrics: client.metrics, clock: client.clock, logger: klog.FromContext(ctx),
 		lanes: map[Endpoint]*lane{}, settled: make(chan struct{}), overflow: map[Endpoint]bool{},
+		trusted: o.Trusted,
 	}
 	for _, endpoint := range []Endpoint{Register, Metering, WorkspaceStatus} {
 		l := &lane{endpoint: endpoint, wake: make(chan struct{}, 1), recover: make(chan struct{}, 1)}
@@ -201,6 +207,14 @@ func (s *Sender) settle(l *lane, a answer, body []byte) {
 	}
 	close(s.settled)
 	s.settled = make(chan struct{})
+}
+
+// accepted is called when an endpoint accepts again what it had refused with a status. 0: it had not.
+func (s *Sender) accepted(refused int) {
+	if s.trusted != nil && (refused == http.StatusUnauthorized || refused == http.StatusForbidden) {
+		s.logger.Info("Cluster Control accepts this operator's key; what it refused is told anew, but for usage")
+		s.trusted()
+	}
 }
 
 func (s *Sender) logRefused(endpoint Endpoint, a answer, records int) {

@@ -173,6 +173,36 @@ func TestUnsentStatusIsReplaced(t *testing.T) {
 	})
 }
 
+// Who was not trusted at first tells anew what was refused. Another refusal says nothing about the rest.
+func TestTrustedAfterAll(t *testing.T) {
+	for status, want := range map[int]int{http.StatusUnauthorized: 1, http.StatusForbidden: 1, http.StatusBadRequest: 0} {
+		told := 0
+		inWorld(t, clustercontrol.SenderOptions{Trusted: func() { told++ }}, func(t *testing.T, w *world) {
+			w.set(func() {
+				w.answer = func(rw http.ResponseWriter, _ *http.Request) bool {
+					rw.WriteHeader(status)
+					return true
+				}
+			})
+			beat := func() {
+				w.sender.Health([]clustercontrol.NodeReport{{Node: "n1"}})
+				pass(clustercontrol.BeatInterval)
+			}
+			beat()
+			beat()
+			if told != 0 {
+				t.Errorf("%d: told while it is refused", status)
+			}
+			w.set(func() { w.answer = nil })
+			beat()
+			beat()
+			if told != want {
+				t.Errorf("%d: told %d times, want %d", status, told, want)
+			}
+		})
+	}
+}
+
 // What may have been sent counts as well; only what surely was not can be taken back.
 func TestUnsentUsage(t *testing.T) {
 	inWorld(t, clustercontrol.SenderOptions{}, func(t *testing.T, w *world) {

@@ -173,6 +173,9 @@ func (l *Leader) pollRestarts(ctx context.Context) {
 	})
 }
 
+// Trusted registers everything anew: Cluster Control has refused it, and does not any more.
+func (l *Leader) Trusted() { l.registrar.again() }
+
 // Follow keeps a standby's samples small: what the leader has metered is not needed here any more. It returns when this process leads, or
 // ctx ends.
 func (l *Leader) Follow(ctx context.Context) {

@@ -98,6 +98,18 @@ func TestRegistrar(t *testing.T) {
 	})
 }
 
+func TestRegistrarTellsAnewOnceItIsTrusted(t *testing.T) {
+	inWorld(t, []runtime.Object{aNode("n1")}, func(t *testing.T, w *world) {
+		defer w.leads()()
+		w.told()
+		w.leader.Trusted()
+		pass(time.Minute)
+		wants(t, "told", w.told(), "register node n1")
+		pass(time.Hour)
+		wants(t, "later", w.told())
+	})
+}
+
 func TestWhatWentWhileNobodyLed(t *testing.T) {
 	inWorld(t, []runtime.Object{left(map[string]string{keyRegistered: "node n0\nnode n1\ncache bank/old\nnonsense\n"}), aNode("n1")}, func(t *testing.T, w *world) {
 		w.unsentRegistrations = []clustercontrol.ID{{Kind: clustercontrol.KindNode, ID: "n9"}, {Kind: clustercontrol.KindNode, ID: "n1"}}

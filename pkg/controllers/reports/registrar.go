@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ const registerDelay = time.Second
 type registrar struct {
 	*Leader
 	wake chan struct{} // something may have changed
+	anew atomic.Bool   // what was told does not count
 	told map[clustercontrol.ID]clustercontrol.Registration
 	done chan []clustercontrol.ID // whose deregistration was accepted
 }
@@ -79,6 +81,12 @@ func (r *registrar) look() {
 	}
 }
 
+// again has everything registered anew.
+func (r *registrar) again() {
+	r.anew.Store(true)
+	r.look()
+}
+
 // run registers until ctx ends.
 func (r *registrar) run(ctx context.Context) {
 	for {
@@ -104,6 +112,9 @@ func (r *registrar) register(ctx context.Context) error {
 	datastores, err := r.scopes.datastores()
 	if err != nil {
 		return err
+	}
+	if r.anew.Swap(false) {
+		clear(r.told)
 	}
 	changes := report.Changes(report.Inventory{Nodes: nodes, Datastores: datastores, Registered: r.notes.get().Registered, Told: r.told})
 	if len(changes) == 0 {

@@ -124,13 +124,25 @@ func (s *Statuses) Reachable(reachable bool) {
 		s.away = s.clock.Now()
 		return
 	}
+	s.retell(s.away)
+	s.away = time.Time{}
+}
+
+// Trusted tells every Workspace anew: Cluster Control has refused it, and does not any more.
+func (s *Statuses) Trusted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retell(s.clock.Now())
+}
+
+// retell forgets what was told before a time. The lock is held.
+func (s *Statuses) retell(before time.Time) {
 	for uid, t := range s.told {
-		if t.at.Before(s.away) {
+		if t.at.Before(before) {
 			delete(s.told, uid)
 			s.queue.Add(cache.NewObjectName(t.record.Namespace, t.record.Workspace))
 		}
 	}
-	s.away = time.Time{}
 }
 
 func (s *Statuses) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha1.Workspace] {

@@ -92,6 +92,17 @@ func TestStatusesAfterAnOutage(t *testing.T) {
 	})
 }
 
+func TestStatusesAreToldAnewOnceTheyAreTrusted(t *testing.T) {
+	inWorld(t, []runtime.Object{aWorkspace("web")}, func(t *testing.T, w *world) {
+		defer w.leads()()
+		pass(time.Minute)
+		w.heard()
+		w.loop.Trusted()
+		pass(time.Minute)
+		wants(t, "told", w.heard(), "web Ready 0")
+	})
+}
+
 // The leader that saw a Workspace go may die before it tells.
 func TestStandbyRemembersWhoHasGone(t *testing.T) {
 	inWorld(t, []runtime.Object{aWorkspace("long-ago"), aWorkspace("just-now")}, func(t *testing.T, w *world) {
