@@ -5,6 +5,7 @@ package reports
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func (w *world) billed(name string) []string {
 		}
 		cpu := "unknown"
 		if u.CPUMillicoreSeconds != nil {
-			cpu = fmt.Sprint(*u.CPUMillicoreSeconds)
+			cpu = strconv.FormatInt(*u.CPUMillicoreSeconds, 10)
 		}
 		list = append(list, fmt.Sprintf("%s %s %d", u.Slot[11:16], cpu, u.PodSeconds))
 	}
@@ -95,6 +96,18 @@ func TestMeterOfAWorkspaceThatGoes(t *testing.T) {
 		}
 		pass(5 * time.Minute)
 		wants(t, "the next slot is the successor's", w.billed("web"), "00:05 0 0", "00:05 8000 80", "00:10 0 0")
+	})
+}
+
+// A replica that starts between the two knows the predecessor by the age of its pods only.
+func TestPodsOfAPredecessor(t *testing.T) {
+	inWorld(t, []runtime.Object{aPod("web-1", "web", "n1")}, func(t *testing.T, w *world) {
+		pass(time.Minute)
+		_, err := w.formspec.FormspecV1alpha1().Workspaces("bank").Create(t.Context(), aWorkspace("web"), metav1.CreateOptions{})
+		w.must(err)
+		defer w.leads()()
+		pass(5*time.Minute + time.Second)
+		wants(t, "the successor", w.billed("web"), "00:00 0 0")
 	})
 }
 
