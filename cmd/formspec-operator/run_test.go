@@ -78,6 +78,25 @@ func TestOperatorDoesNotStartWithAPortThatIsTaken(t *testing.T) {
 	}
 }
 
+// Reports may be lost with the process then, and Workspaces are not.
+func TestOutboxThatCannotBeUsedStopsNobody(t *testing.T) {
+	o := parse(t, "--health-probe-bind-address=0", "--metrics-bind-address=0", "--control-cluster-url=https://127.0.0.1:1", "--cluster-name=c",
+		"--outbox-dir=/dev/null/outbox")
+	op, err := newOperator(t.Context(), unreachable(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.deps.reporting.close()
+}
+
+func TestChannelThatCannotBeSetUp(t *testing.T) {
+	o := parse(t, "--health-probe-bind-address=0", "--metrics-bind-address=0", "--control-cluster-url=https://127.0.0.1:1", "--cluster-name=c",
+		"--control-ca-file=/no/such/file")
+	if _, err := newOperator(t.Context(), unreachable(), o); err == nil || !strings.Contains(err.Error(), "/no/such/file") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestSignalBeforeTheFirstSyncIsNoFailure(t *testing.T) {
 	op, err := newOperator(t.Context(), unreachable(), parse(t, "--health-probe-bind-address=0", "--metrics-bind-address=0"))
 	if err != nil {
