@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,6 +101,22 @@ func (m *mailbox) UnsentStatuses() []clustercontrol.StatusRecord { return m.unse
 func (m *mailbox) UnsentUsage() []clustercontrol.UsageRecord     { return m.unsentUsage }
 func (m *mailbox) ForgetUsage(key string)                        { m.with(func() { m.forgotten = append(m.forgotten, key) }) }
 
+// snapshot is a copy of what it has.
+func (m *mailbox) snapshot() (c struct {
+	beats         [][]clustercontrol.NodeReport
+	registrations []string
+	statuses      []clustercontrol.StatusRecord
+	usage         []clustercontrol.UsageRecord
+	forgotten     []string
+},
+) {
+	m.with(func() {
+		c.beats, c.registrations, c.statuses = slices.Clone(m.beats), slices.Clone(m.registrations), slices.Clone(m.statuses)
+		c.usage, c.forgotten = slices.Clone(m.usage), slices.Clone(m.forgotten)
+	})
+	return c
+}
+
 // away lets nothing be accepted until back is called.
 func (m *mailbox) away() (back func()) {
 	accepts := make(chan struct{})
@@ -118,9 +136,9 @@ type world struct {
 	loop     *Statuses
 	polled   func(after int64, take clustercontrol.Take) // nil: nobody asks for restarts
 
-	millicores int64 // of each pod and node
-	broken     bool  // the metrics API
-	readings   int
+	millicores int64       // of each pod and node
+	broken     atomic.Bool // the metrics API
+	readings   atomic.Int32
 
 	factories []factory
 }
@@ -238,8 +256,8 @@ func pass(d time.Duration) {
 
 // readUsage is the metrics API: everything uses as much.
 func (w *world) readUsage(action clienttesting.Action) (bool, runtime.Object, error) {
-	w.readings++
-	if w.broken {
+	w.readings.Add(1)
+	if w.broken.Load() {
 		return true, nil, errors.New("no such API")
 	}
 	usage := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(w.millicores, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Mi")}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,8 +53,8 @@ func wants(t *testing.T, what string, got []string, want ...string) {
 func TestStandbyReportsNothing(t *testing.T) {
 	inWorld(t, []runtime.Object{aNode("n1"), aWorkspace("web")}, func(t *testing.T, w *world) {
 		pass(time.Hour)
-		if len(w.beats)+len(w.registrations)+len(w.statuses)+len(w.usage) > 0 {
-			t.Errorf("it reports %+v", w.mailbox)
+		if told := w.snapshot(); len(told.beats)+len(told.registrations)+len(told.statuses)+len(told.usage) > 0 {
+			t.Errorf("it reports %+v", told)
 		}
 		for _, action := range w.kube.Actions() {
 			if !slices.Contains([]string{"list", "watch"}, action.GetVerb()) {
@@ -120,8 +121,8 @@ func TestWhatWentWhileNobodyLed(t *testing.T) {
 		if got := w.noted()[keyRegistered]; got != "node n1\n" {
 			t.Errorf("noted: %q", got)
 		}
-		if len(w.statuses) != 1 || w.statuses[0].Phase != "Terminating" || w.statuses[0].UID != "old" {
-			t.Errorf("statuses: %+v", w.statuses)
+		if statuses := w.snapshot().statuses; len(statuses) != 1 || statuses[0].Phase != "Terminating" || statuses[0].UID != "old" {
+			t.Errorf("statuses: %+v", statuses)
 		}
 	})
 }
@@ -133,24 +134,26 @@ func TestBeats(t *testing.T) {
 	inWorld(t, append(objects, ended), func(t *testing.T, w *world) {
 		defer w.leads()()
 		pass(time.Minute)
-		if len(w.beats) != 5 {
-			t.Fatalf("%d beats in a minute", len(w.beats))
+		beats := w.snapshot().beats
+		if len(beats) != 5 {
+			t.Fatalf("%d beats in a minute", len(beats))
 		}
-		first := w.beats[0]
+		first := beats[0]
 		if len(first) != 2 || first[0].Node != "n1" || first[0].Workspaces != 2 || first[1].Workspaces != 0 || first[0].Status != clustercontrol.HealthHealthy {
 			t.Errorf("%+v", first)
 		}
 		if first[0].Usage == nil || first[0].Usage.CPUMillicores != 100 {
 			t.Errorf("usage %+v", first[0].Usage)
 		}
-		w.broken = true
+		w.broken.Store(true)
 		pass(10 * time.Minute)
-		if last := w.beats[len(w.beats)-1]; last[0].Usage != nil {
+		beats = w.snapshot().beats
+		if last := beats[len(beats)-1]; last[0].Usage != nil {
 			t.Errorf("usage without a metrics API: %+v", last[0].Usage)
 		}
-		before := w.readings
+		before := w.readings.Load()
 		pass(time.Hour)
-		if n := w.readings - before; n > 61 {
+		if n := w.readings.Load() - before; n > 61 {
 			t.Errorf("a metrics API that is not there is asked %d times an hour", n)
 		}
 	})
@@ -158,13 +161,14 @@ func TestBeats(t *testing.T) {
 
 func TestLeaderMakesTheIdentity(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		w.kube.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return down, nil, errors.New("the API server is away")
+			return down.Load(), nil, errors.New("the API server is away")
 		})
 		defer w.leads()()
 		pass(time.Minute)
-		down = false
+		down.Store(false)
 		pass(time.Minute)
 		if _, err := identity.Read(t.Context(), w.kube, ownNamespace); err != nil {
 			t.Error(err)
@@ -202,13 +206,14 @@ func TestCursorOfRestarts(t *testing.T) {
 // What cannot be noted holds nothing up, and is noted later.
 func TestNotesThatCannotBeWritten(t *testing.T) {
 	inWorld(t, []runtime.Object{aNode("n1")}, func(t *testing.T, w *world) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		w.kube.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return down, nil, errors.New("forbidden")
+			return down.Load(), nil, errors.New("forbidden")
 		})
 		defer w.leads()()
 		wants(t, "told", w.told(), "register node n1")
-		down = false
+		down.Store(false)
 		pass(time.Minute)
 		if got := w.noted()[keyRegistered]; got != "node n1\n" {
 			t.Errorf("noted: %q", got)

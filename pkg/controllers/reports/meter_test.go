@@ -64,7 +64,7 @@ func TestMeter(t *testing.T) {
 
 func TestMeterWithoutAMetricsAPI(t *testing.T) {
 	inWorld(t, []runtime.Object{aWorkspace("web"), aPod("web-1", "web", "n1")}, func(t *testing.T, w *world) {
-		w.broken = true
+		w.broken.Store(true)
 		defer w.leads()()
 		pass(20 * time.Minute)
 		w.billed("web") // of which it has one reading
@@ -86,10 +86,11 @@ func TestMeterOfAWorkspaceThatGoes(t *testing.T) {
 		pass(19 * time.Second)
 		w.must(w.kube.CoreV1().Pods("bank").Delete(t.Context(), "web-1", metav1.DeleteOptions{}))
 		pass(5 * time.Minute)
-		if len(w.usage) != 2 {
-			t.Fatalf("%+v", w.usage)
+		usage := w.snapshot().usage
+		if len(usage) != 2 {
+			t.Fatalf("%+v", usage)
 		}
-		for _, u := range w.usage {
+		for _, u := range usage {
 			if want := map[string]int64{"successor": 0, "uid-web": 80}[string(u.UID)]; u.PodSeconds != want {
 				t.Errorf("%s has %d pod seconds, want %d", u.UID, u.PodSeconds, want)
 			}
@@ -154,7 +155,7 @@ func TestUsageThatWasAcceptedIsForgotten(t *testing.T) {
 			{Slot: "1999-12-31T23:45:00Z", IdempotencyKey: "accepted"}, {Slot: "1999-12-31T23:50:00Z", IdempotencyKey: "waits"}, {Slot: "nonsense"},
 		}
 		defer w.leads()()
-		wants(t, "forgotten", w.forgotten, "accepted")
+		wants(t, "forgotten", w.snapshot().forgotten, "accepted")
 	})
 }
 
