@@ -22,6 +22,7 @@ func TestOutage(t *testing.T) {
 		workspaces = 300
 		outage     = 2 * time.Hour
 	)
+	large := strings.Repeat("x", 10<<20)
 	for name, row := range map[string]struct {
 		begin func(w *world)
 		rate  int // requests per kept endpoint in the outage, at most
@@ -65,7 +66,7 @@ func TestOutage(t *testing.T) {
 			begin: func(w *world) {
 				w.answer = func(rw http.ResponseWriter, _ *http.Request) bool {
 					rw.WriteHeader(http.StatusInternalServerError)
-					_, _ = io.WriteString(rw, strings.Repeat("x", 10<<20))
+					_, _ = io.WriteString(rw, large)
 					return true
 				}
 			},
@@ -74,7 +75,7 @@ func TestOutage(t *testing.T) {
 		"stores, and the answer is lost": {
 			begin: func(w *world) {
 				w.answer = func(_ http.ResponseWriter, r *http.Request) bool {
-					w.accept(strings.TrimPrefix(r.URL.Path, "/base/v1/operator/"), []byte(w.bodies[len(w.bodies)-1]))
+					w.store(r)
 					panic(http.ErrAbortHandler)
 				}
 			},
@@ -200,7 +201,7 @@ func TestFrozenEnvelopeOutlivesTheProcess(t *testing.T) {
 	inWorld(t, clustercontrol.SenderOptions{OutboxDir: t.TempDir()}, func(t *testing.T, w *world) {
 		w.set(func() {
 			w.answer = func(_ http.ResponseWriter, r *http.Request) bool {
-				w.accept(strings.TrimPrefix(r.URL.Path, "/base/v1/operator/"), []byte(w.bodies[len(w.bodies)-1]))
+				w.store(r)
 				panic(http.ErrAbortHandler)
 			}
 		})
@@ -232,7 +233,7 @@ func TestLargeAnswerIsNotRead(t *testing.T) {
 		written := 0
 		w.set(func() {
 			w.answer = func(rw http.ResponseWriter, r *http.Request) bool {
-				w.accept(strings.TrimPrefix(r.URL.Path, "/base/v1/operator/"), []byte(w.bodies[len(w.bodies)-1]))
+				w.store(r)
 				for written < 10<<20 {
 					n, err := io.WriteString(rw, strings.Repeat("x", 1<<10))
 					written += n

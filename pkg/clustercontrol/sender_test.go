@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -289,14 +290,14 @@ func TestNothingIsSentWithoutAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, clustercontrol.SenderOptions{})
 		w.end()
-		var key *clustercontrol.Identity
+		var key atomic.Pointer[clustercontrol.Identity]
 		client, err := clustercontrol.NewClient(t.Context(), clustercontrol.Options{
 			URL: "http://control.example/base", AllowHTTP: true, Metrics: w.metrics, Dial: w.connect,
 			Identity: func() (*clustercontrol.Identity, error) {
-				if key == nil {
-					return nil, errors.New("there is no identity key yet")
+				if found := key.Load(); found != nil {
+					return found, nil
 				}
-				return key, nil
+				return nil, errors.New("there is no identity key yet")
 			},
 		})
 		if err != nil {
@@ -314,7 +315,7 @@ func TestNothingIsSentWithoutAKey(t *testing.T) {
 		if n := w.count(time.Time{}, ""); n != 0 || w.value("requests_total", "outcome=no_identity") < 5 {
 			t.Errorf("%d requests, %f attempts", n, w.value("requests_total"))
 		}
-		key = w.key
+		key.Store(w.key)
 		pass(2 * time.Minute)
 		same(t, "statuses", w.records("workspace-status", "phase"), []string{"Ready"})
 		cancel()
