@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -167,9 +168,7 @@ func (c *Client) do(ctx context.Context, endpoint Endpoint, method, query string
 	if err != nil {
 		return answer{outcome: unreachable, err: err}
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -192,8 +191,7 @@ func (c *Client) do(ctx context.Context, endpoint Endpoint, method, query string
 
 // plain takes the method and URL out of an error of http.Client: whoever reads it knows them.
 func plain(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

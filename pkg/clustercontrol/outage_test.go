@@ -4,11 +4,15 @@
 package clustercontrol_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,9 +94,9 @@ func TestOutage(t *testing.T) {
 				for beat := range int(outage / clustercontrol.BeatInterval) {
 					before := time.Now()
 					for i := beat % 20; i < workspaces; i += 20 {
-						w.sender.Status(status(fmt.Sprint("w", i), fmt.Sprint(beat)))
+						w.sender.Status(status(fmt.Sprint("w", i), strconv.Itoa(beat)))
 					}
-					w.sender.Health([]clustercontrol.NodeReport{{Node: fmt.Sprint(beat)}})
+					w.sender.Health([]clustercontrol.NodeReport{{Node: strconv.Itoa(beat)}})
 					if beat%20 == 0 {
 						slots++
 						records := make([]clustercontrol.UsageRecord, workspaces)
@@ -227,6 +231,37 @@ func TestFrozenEnvelopeOutlivesTheProcess(t *testing.T) {
 	})
 }
 
+// Else a crash after the server has taken an envelope would send its records once more, in another one.
+func TestEnvelopeIsOnTheDiskBeforeItIsSent(t *testing.T) {
+	dir := t.TempDir()
+	inWorld(t, clustercontrol.SenderOptions{OutboxDir: dir}, func(t *testing.T, w *world) {
+		looked := false
+		w.set(func() {
+			w.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				journal, err := os.ReadFile(filepath.Join(dir, "outbox.journal"))
+				if err != nil || !bytes.Contains(journal, body) {
+					t.Errorf("the journal does not have what was sent (%v)", err)
+				}
+				looked = true
+				return true
+			}
+		})
+		w.sender.Metering([]clustercontrol.UsageRecord{usage("u", time.Now().UTC())})
+		pass(lingering)
+		if !looked {
+			t.Error("nothing was sent")
+		}
+	})
+}
+
+// lingering is the time from a record to its envelope. The outbox's own loop writes a tenth of a second after a change, so what is in the
+// journal right then was written by the sender.
+const lingering = 500 * time.Millisecond
+
 // Ten million bytes of good news are good news, and are not read.
 func TestLargeAnswerIsNotRead(t *testing.T) {
 	inWorld(t, clustercontrol.SenderOptions{}, func(t *testing.T, w *world) {
@@ -291,7 +326,7 @@ func TestBeatsAreNeverQueued(t *testing.T) {
 	inWorld(t, clustercontrol.SenderOptions{}, func(t *testing.T, w *world) {
 		w.set(func() { w.hang = make(chan struct{}) })
 		for i := range 8 {
-			w.sender.Health([]clustercontrol.NodeReport{{Node: fmt.Sprint(i)}})
+			w.sender.Health([]clustercontrol.NodeReport{{Node: strconv.Itoa(i)}})
 			pass(clustercontrol.BeatInterval)
 		}
 		w.set(func() {

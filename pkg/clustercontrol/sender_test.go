@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,7 +70,7 @@ func TestRecordsArriveInOrderAndTogether(t *testing.T) {
 		slot := time.Now().UTC()
 		for i := range 20 {
 			w.sender.Register(node(clustercontrol.ActionRegister, fmt.Sprint("n", i)))
-			w.sender.Status(status("web", fmt.Sprint(i)))
+			w.sender.Status(status("web", strconv.Itoa(i)))
 		}
 		w.sender.Metering([]clustercontrol.UsageRecord{usage("u1", slot), usage("u2", slot)})
 		w.sender.Health([]clustercontrol.NodeReport{{Node: "n0"}, {Node: "n1"}})
@@ -102,8 +103,8 @@ func TestManyRecordsAreManyEnvelopes(t *testing.T) {
 		slot := time.Now().UTC()
 		var beat []clustercontrol.NodeReport
 		for i := range 1203 {
-			w.sender.Metering([]clustercontrol.UsageRecord{usage(fmt.Sprint(i), slot)})
-			beat = append(beat, clustercontrol.NodeReport{Node: fmt.Sprint(i), Labels: map[string]string{"a": strings.Repeat("x", 5000)}})
+			w.sender.Metering([]clustercontrol.UsageRecord{usage(strconv.Itoa(i), slot)})
+			beat = append(beat, clustercontrol.NodeReport{Node: strconv.Itoa(i), Labels: map[string]string{"a": strings.Repeat("x", 5000)}})
 		}
 		w.set(func() { w.dial = nil })
 		w.sender.Health(beat)
@@ -182,8 +183,8 @@ func TestBlockedEndpointBlocksNoOther(t *testing.T) {
 		})
 		w.sender.Metering([]clustercontrol.UsageRecord{usage("u", time.Now())})
 		for i := range 60 {
-			w.sender.Status(status("web", fmt.Sprint(i)))
-			w.sender.Health([]clustercontrol.NodeReport{{Node: fmt.Sprint(i)}})
+			w.sender.Status(status("web", strconv.Itoa(i)))
+			w.sender.Health([]clustercontrol.NodeReport{{Node: strconv.Itoa(i)}})
 			pass(15 * time.Second)
 		}
 		if got := w.records("workspace-status", "phase"); len(got) != 60 {
@@ -211,7 +212,7 @@ func TestRefusedIsDroppedCountedAndLoggedOnce(t *testing.T) {
 			}
 		})
 		for i := range 5 {
-			w.sender.Status(status("web", fmt.Sprint(i)))
+			w.sender.Status(status("web", strconv.Itoa(i)))
 			w.sender.Health([]clustercontrol.NodeReport{{Node: "n"}})
 			pass(15 * time.Second)
 		}
@@ -349,7 +350,7 @@ func TestWait(t *testing.T) {
 func TestStopSendsWhatWaits(t *testing.T) {
 	inWorld(t, clustercontrol.SenderOptions{}, func(t *testing.T, w *world) {
 		for i := range 700 {
-			w.sender.Register(node(clustercontrol.ActionDeregister, fmt.Sprint(i)))
+			w.sender.Register(node(clustercontrol.ActionDeregister, strconv.Itoa(i)))
 		}
 		w.end()
 		if got := w.records("register", "id"); len(got) != 700 {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func TestFrozenStaysUntilItIsSettled(t *testing.T) {
 func TestFreezeTakesTheOldestWithinItsBounds(t *testing.T) {
 	o := open(t, outbox.Options{})
 	for i := range 5 {
-		o.Add(usage, fmt.Sprint(i), fmt.Append(nil, i, "........."))
+		o.Add(usage, strconv.Itoa(i), fmt.Append(nil, i, "........."))
 	}
 	if body, _ := o.Freeze(usage, 2, 1<<20, join); strings.Count(string(body), ",") != 1 || body[0] != '0' {
 		t.Errorf("two records are %q", body)
@@ -204,7 +205,7 @@ func TestOutlivesTheProcess(t *testing.T) {
 	o := open(t, outbox.Options{Dir: dir})
 	o.Put(ids, "1", []byte("gone"), true)
 	for i := range 5 {
-		o.Add(usage, fmt.Sprint(i), fmt.Append(nil, "u", i))
+		o.Add(usage, strconv.Itoa(i), fmt.Append(nil, "u", i))
 	}
 	frozen := freeze(t, o, usage, 2)
 	o.Put(statuses, "s", []byte("old"), false)
@@ -250,7 +251,7 @@ func TestSmallerBoundThanBefore(t *testing.T) {
 	dir := t.TempDir()
 	o := open(t, outbox.Options{Dir: dir})
 	for i := range 40 {
-		o.Add(usage, fmt.Sprint(i), make([]byte, 100<<10))
+		o.Add(usage, strconv.Itoa(i), make([]byte, 100<<10))
 	}
 	if err := o.Flush(); err != nil {
 		t.Fatal(err)
@@ -272,7 +273,7 @@ func TestFilesStayWithinTheBound(t *testing.T) {
 	o := open(t, outbox.Options{Dir: dir, MaxBytes: outbox.MinMaxBytes, Evict: []outbox.Lane{usage}})
 	most := int64(0)
 	for i := range 400 {
-		o.Add(usage, fmt.Sprint(i), make([]byte, 60<<10))
+		o.Add(usage, strconv.Itoa(i), make([]byte, 60<<10))
 		if i%3 == 0 {
 			freeze(t, o, usage, 2)
 			o.Settle(usage)
