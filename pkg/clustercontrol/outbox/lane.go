@@ -10,9 +10,10 @@ type entry struct {
 	key     string
 	data    []byte
 	keep    bool // gives way to nothing
+	stays   bool // when a newer one with its key comes
 	frozen  bool
-	first   uint64 // of a frozen one: the lowest id of what it was made from
-	written bool   // may be in the file
+	parts   []*entry // of a frozen one: what it was made from; unknown after a restart
+	written bool     // may be in the file
 
 	previous, next *entry // in its lane, while it waits
 }
@@ -36,6 +37,18 @@ func (l *lane) push(e *entry) {
 		l.newest.next = e
 	}
 	l.newest = e
+	l.keys[e.key] = e
+}
+
+// unshift adds an entry at the front.
+func (l *lane) unshift(e *entry) {
+	e.previous, e.next = nil, l.oldest
+	if l.oldest == nil {
+		l.newest = e
+	} else {
+		l.oldest.previous = e
+	}
+	l.oldest = e
 	l.keys[e.key] = e
 }
 

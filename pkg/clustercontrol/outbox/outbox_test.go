@@ -101,6 +101,53 @@ func TestFrozenStaysUntilItIsSettled(t *testing.T) {
 	expect(t, "next", freeze(t, o, statuses, 10), "a2")
 }
 
+// An envelope that was never handed over becomes records again, in their places.
+func TestThaw(t *testing.T) {
+	dir := t.TempDir()
+	o := open(t, outbox.Options{Dir: dir})
+	flush := func() {
+		t.Helper()
+		if err := o.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o.Thaw(statuses) {
+		t.Error("nothing was frozen")
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		o.Put(statuses, key, []byte(key+"1"), false)
+		o.Add(usage, key, []byte(key+"1"))
+	}
+	flush()
+	freeze(t, o, statuses, 2)
+	freeze(t, o, usage, 2)
+	flush()
+	o.Put(statuses, "b", []byte("b2"), false)
+	o.Add(usage, "b", []byte("b2"))
+	_, _, before := o.Stats(statuses)
+	if !o.Thaw(statuses) || !o.Thaw(usage) {
+		t.Fatal("it stays frozen")
+	}
+	if _, envelopes, after := o.Stats(statuses); envelopes != 0 || after >= before+200 {
+		t.Errorf("%d envelopes, %d bytes, were %d", envelopes, after, before)
+	}
+	flush()
+	expect(t, "keys", o.Keys(statuses), []string{"a", "c", "b"})
+	o.Close()
+	o = open(t, outbox.Options{Dir: dir})
+	expect(t, "statuses after a restart", drain(t, o, statuses), []string{"a1", "c1", "b2"})
+	expect(t, "usage after a restart", drain(t, o, usage), []string{"a1", "b1", "c1"})
+
+	o.Add(usage, "d", []byte("d"))
+	frozen := freeze(t, o, usage, 1)
+	flush()
+	o.Close()
+	o = open(t, outbox.Options{Dir: dir})
+	if o.Thaw(usage) || freeze(t, o, usage, 1) != frozen {
+		t.Error("the envelope of an earlier process was thawed: nobody knows whether it was sent")
+	}
+}
+
 func TestFreezeTakesTheOldestWithinItsBounds(t *testing.T) {
 	o := open(t, outbox.Options{})
 	for i := range 5 {

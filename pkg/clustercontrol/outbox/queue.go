@@ -8,17 +8,17 @@ import "slices"
 // Put hands data over, and takes the place in the lane of what waits under the same key. keep: it is never given up for something
 // newer. Put keeps data, which must not change any more. False: there is no room, and nothing that may give way.
 func (o *Outbox) Put(lane Lane, key string, data []byte, keep bool) bool {
-	return o.put(&entry{lane: lane, key: key, data: data, keep: keep}, true)
+	return o.put(&entry{lane: lane, key: key, data: data, keep: keep})
 }
 
 // Add hands data over, unless something waits under the same key: the first one counts. Else it is as Put.
 func (o *Outbox) Add(lane Lane, key string, data []byte) bool {
-	return o.put(&entry{lane: lane, key: key, data: data}, false)
+	return o.put(&entry{lane: lane, key: key, data: data, stays: true})
 }
 
-func (o *Outbox) put(e *entry, replace bool) bool {
+func (o *Outbox) put(e *entry) bool {
 	var gone []*entry
-	fits := o.insert(e, replace, &gone)
+	fits := o.insert(e, &gone)
 	if !fits {
 		gone = append(gone, e)
 	}
@@ -30,14 +30,14 @@ func (o *Outbox) put(e *entry, replace bool) bool {
 	return fits
 }
 
-func (o *Outbox) insert(e *entry, replace bool, gone *[]*entry) bool {
+func (o *Outbox) insert(e *entry, gone *[]*entry) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.lane(e.lane)
 	for {
 		old, more := l.keys[e.key], e.size()
 		if old != nil {
-			if !replace {
+			if old.stays {
 				return true
 			}
 			more -= old.size()
@@ -135,7 +135,7 @@ func (o *Outbox) Before(name Lane, mark uint64) bool {
 	if l.oldest != nil && l.oldest.id < mark {
 		return true
 	}
-	return slices.ContainsFunc(l.frozen, func(e *entry) bool { return e.first < mark })
+	return slices.ContainsFunc(l.frozen, func(e *entry) bool { return len(e.parts) == 0 || e.parts[0].id < mark })
 }
 
 // Freeze returns the bytes to send next in the lane: the envelope that was frozen before, if it is not settled, else a new one. build
@@ -166,13 +166,41 @@ func (o *Outbox) Freeze(name Lane, records, bytes int, build func(data [][]byte)
 	for _, e := range taken {
 		o.remove(e)
 	}
-	e := &entry{id: o.nextID, lane: name, data: body, frozen: true, first: taken[0].id}
+	e := &entry{id: o.nextID, lane: name, data: body, frozen: true, parts: taken}
 	o.nextID++
 	l.frozen = append(l.frozen, e)
 	o.entries[e.id] = e
 	o.count(l, e.size())
 	o.touch(e.id)
 	return body, nil
+}
+
+// Thaw takes back the last Freeze, of an envelope that was not handed to the network after all: what it was made from waits again, in its
+// place, unless something newer has come under its key. False: the envelope is from an earlier process, and stays.
+func (o *Outbox) Thaw(name Lane) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lane(name)
+	if len(l.frozen) == 0 || l.frozen[0].parts == nil {
+		return false
+	}
+	frozen := l.frozen[0]
+	o.forget(frozen)
+	l.frozen = slices.Delete(l.frozen, 0, 1)
+	for _, e := range slices.Backward(frozen.parts) {
+		newer := l.keys[e.key]
+		if newer != nil && !e.stays {
+			continue
+		}
+		if newer != nil {
+			o.remove(newer)
+		}
+		l.unshift(e)
+		o.entries[e.id] = e
+		o.count(l, e.size())
+		o.touch(e.id)
+	}
+	return true
 }
 
 // Settle forgets the frozen envelope of the lane: it was accepted, or will never be.
