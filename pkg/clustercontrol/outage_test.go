@@ -119,6 +119,9 @@ func TestOutage(t *testing.T) {
 				if now := heap(); now > memory+20<<20 {
 					t.Errorf("memory grew from %d to %d", memory, now)
 				}
+				if n := runtime.NumGoroutine(); n > 100 {
+					t.Errorf("%d goroutines", n)
+				}
 				recovered := time.Now()
 				w.set(func() {
 					w.answer, w.dial = nil, nil
