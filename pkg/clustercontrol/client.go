@@ -9,10 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -115,6 +118,7 @@ func parseURL(value string, allowHTTP bool) (*url.URL, error) {
 // answer is what became of a request.
 type answer struct {
 	outcome    outcome
+	unsent     bool          // no byte of the request can have left this process
 	status     int           // 0: none came
 	retryAfter time.Duration // what the server asks for; 0: nothing
 	etag       string
@@ -157,19 +161,19 @@ func (c *Client) observe(ctx context.Context, endpoint Endpoint, a answer) {
 func (c *Client) do(ctx context.Context, endpoint Endpoint, method, query string, body []byte, header http.Header, limit int64) answer {
 	key, err := c.identity()
 	if err != nil {
-		return answer{outcome: noIdentity, err: fmt.Errorf("sign a request: %w", err)}
+		return answer{outcome: noIdentity, unsent: true, err: fmt.Errorf("sign a request: %w", err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	target := c.base.JoinPath(endpoint.Path())
 	target.RawQuery = query
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return answer{outcome: unreachable, err: err}
+		return answer{outcome: unreachable, unsent: true, err: err}
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -178,7 +182,7 @@ func (c *Client) do(ctx context.Context, endpoint Endpoint, method, query string
 	req.Header.Set(HeaderSignature, key.Sign(body))
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return answer{outcome: unreachable, err: plain(err)}
+		return answer{outcome: unreachable, unsent: !connected.Load(), err: plain(err)}
 	}
 	defer resp.Body.Close() // which ends the connection if something is left to read
 	a := answer{outcome: classify(resp.StatusCode), status: resp.StatusCode, etag: resp.Header.Get("ETag")}
@@ -192,8 +196,7 @@ func (c *Client) do(ctx context.Context, endpoint Endpoint, method, query string
 
 // plain takes the method and URL out of an error of http.Client: whoever reads it knows them.
 func plain(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

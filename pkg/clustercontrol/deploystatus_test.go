@@ -6,6 +6,7 @@ package clustercontrol
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -68,7 +69,7 @@ func TestDecodeDeployStatus(t *testing.T) {
 func TestThousandsOfItemsKeepTheirOrder(t *testing.T) {
 	items := make([]string, 5000)
 	for i := range items {
-		items[i] = strings.Replace(oneItem, "ab12", fmt.Sprint(i), 1)
+		items[i] = strings.Replace(oneItem, "ab12", strconv.Itoa(i), 1)
 	}
 	batch, invalid, err := decodeDeployStatus([]byte(`{"items":[`+strings.Join(items, ",")+`],"cursor":5000}`), 0)
 	if err != nil || invalid != 0 || len(batch.Items) != len(items) {

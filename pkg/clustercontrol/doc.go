@@ -18,7 +18,8 @@
 //	workspace-status   the latest of each Workspace
 //
 // An envelope that was handed to the network is frozen: until it is settled exactly its bytes are sent again, also by the next process.
-// So after an outage a Workspace may be reported twice, as it was when the outage began and as it is now.
+// So after an outage in which Cluster Control took connections and did not answer well, a Workspace may be reported twice, as it was
+// when the outage began and as it is now. An envelope for which no connection could be made was not handed over, and is made anew.
 //
 // In an outage each endpoint makes at most one request at a time: node-health one a beat (15 s), the others back off from one second to
 // five minutes, and deploy-status from ten seconds to five minutes.

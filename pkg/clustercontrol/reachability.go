@@ -28,7 +28,10 @@ type reachability struct {
 
 func newReachability(logger klog.Logger, m *Metrics, changed func(bool, string)) *reachability {
 	m.reachable(true) // until shown otherwise
-	return &reachability{logger: logger, metrics: m, changed: changed, failures: map[Endpoint]int{}, failing: map[Endpoint]bool{}, wake: map[Endpoint]func(){}}
+	return &reachability{
+		logger: logger, metrics: m, changed: changed,
+		failures: map[Endpoint]int{}, failing: map[Endpoint]bool{}, wake: map[Endpoint]func(){},
+	}
 }
 
 // onRecovery registers what is called, with the lock held, when another endpoint has answered after it had failed.

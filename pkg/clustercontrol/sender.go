@@ -164,6 +164,9 @@ func (s *Sender) work(ctx, sending context.Context, l *lane) {
 			s.settle(l, a, body)
 			continue
 		}
+		if a.unsent && s.outbox.Thaw(outbox.Lane(l.endpoint)) { // so that what is newer by the next attempt goes out instead
+			l.sequence--
+		}
 		l.failures++
 		if ctx.Err() == nil {
 			s.pause(ctx, l, a)

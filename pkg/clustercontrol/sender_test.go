@@ -10,7 +10,9 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,7 +70,7 @@ func TestRecordsArriveInOrderAndTogether(t *testing.T) {
 		slot := time.Now().UTC()
 		for i := range 20 {
 			w.sender.Register(node(clustercontrol.ActionRegister, fmt.Sprint("n", i)))
-			w.sender.Status(status("web", fmt.Sprint(i)))
+			w.sender.Status(status("web", strconv.Itoa(i)))
 		}
 		w.sender.Metering([]clustercontrol.UsageRecord{usage("u1", slot), usage("u2", slot)})
 		w.sender.Health([]clustercontrol.NodeReport{{Node: "n0"}, {Node: "n1"}})
@@ -101,8 +103,8 @@ func TestManyRecordsAreManyEnvelopes(t *testing.T) {
 		slot := time.Now().UTC()
 		var beat []clustercontrol.NodeReport
 		for i := range 1203 {
-			w.sender.Metering([]clustercontrol.UsageRecord{usage(fmt.Sprint(i), slot)})
-			beat = append(beat, clustercontrol.NodeReport{Node: fmt.Sprint(i), Labels: map[string]string{"a": strings.Repeat("x", 5000)}})
+			w.sender.Metering([]clustercontrol.UsageRecord{usage(strconv.Itoa(i), slot)})
+			beat = append(beat, clustercontrol.NodeReport{Node: strconv.Itoa(i), Labels: map[string]string{"a": strings.Repeat("x", 5000)}})
 		}
 		w.set(func() { w.dial = nil })
 		w.sender.Health(beat)
@@ -240,8 +242,8 @@ func TestBlockedEndpointBlocksNoOther(t *testing.T) {
 		})
 		w.sender.Metering([]clustercontrol.UsageRecord{usage("u", time.Now())})
 		for i := range 60 {
-			w.sender.Status(status("web", fmt.Sprint(i)))
-			w.sender.Health([]clustercontrol.NodeReport{{Node: fmt.Sprint(i)}})
+			w.sender.Status(status("web", strconv.Itoa(i)))
+			w.sender.Health([]clustercontrol.NodeReport{{Node: strconv.Itoa(i)}})
 			pass(15 * time.Second)
 		}
 		if got := w.records("workspace-status", "phase"); len(got) != 60 {
@@ -269,7 +271,7 @@ func TestRefusedIsDroppedCountedAndLoggedOnce(t *testing.T) {
 			}
 		})
 		for i := range 5 {
-			w.sender.Status(status("web", fmt.Sprint(i)))
+			w.sender.Status(status("web", strconv.Itoa(i)))
 			w.sender.Health([]clustercontrol.NodeReport{{Node: "n"}})
 			pass(15 * time.Second)
 		}
@@ -348,14 +350,14 @@ func TestNothingIsSentWithoutAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, clustercontrol.SenderOptions{})
 		w.end()
-		var key *clustercontrol.Identity
+		var key atomic.Pointer[clustercontrol.Identity]
 		client, err := clustercontrol.NewClient(t.Context(), clustercontrol.Options{
 			URL: "http://control.example/base", AllowHTTP: true, Metrics: w.metrics, Dial: w.connect,
 			Identity: func() (*clustercontrol.Identity, error) {
-				if key == nil {
-					return nil, errors.New("there is no identity key yet")
+				if found := key.Load(); found != nil {
+					return found, nil
 				}
-				return key, nil
+				return nil, errors.New("there is no identity key yet")
 			},
 		})
 		if err != nil {
@@ -373,7 +375,7 @@ func TestNothingIsSentWithoutAKey(t *testing.T) {
 		if n := w.count(time.Time{}, ""); n != 0 || w.value("requests_total", "outcome=no_identity") < 5 {
 			t.Errorf("%d requests, %f attempts", n, w.value("requests_total"))
 		}
-		key = w.key
+		key.Store(w.key)
 		pass(2 * time.Minute)
 		same(t, "statuses", w.records("workspace-status", "phase"), []string{"Ready"})
 		cancel()
@@ -407,7 +409,7 @@ func TestWait(t *testing.T) {
 func TestStopSendsWhatWaits(t *testing.T) {
 	inWorld(t, clustercontrol.SenderOptions{}, func(t *testing.T, w *world) {
 		for i := range 700 {
-			w.sender.Register(node(clustercontrol.ActionDeregister, fmt.Sprint(i)))
+			w.sender.Register(node(clustercontrol.ActionDeregister, strconv.Itoa(i)))
 		}
 		w.end()
 		if got := w.records("register", "id"); len(got) != 700 {

@@ -4,6 +4,7 @@
 package clustercontrol_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
@@ -13,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,8 +28,10 @@ import (
 	"github.com/formspec/formspec-operator/pkg/clustercontrol"
 )
 
-// secretLooking is what no body may contain.
-var secretLooking = regexp.MustCompile(`(?i)passw(or)?d|secret|private key|bearer|token|://[^"/]*@|message|hunter2`)
+// secretLooking are words that no body may contain.
+func secretLooking() []string {
+	return []string{"password", "passwd", "secret", "PRIVATE", "Bearer", "token", "://", "message", "hunter2"}
+}
 
 // server is Cluster Control: it keeps what it is sent, and holds clients to the protocol. Its answers are those of answer, if that is set.
 type server struct {
@@ -78,7 +80,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client has given up
 	}
-	endpoint := strings.TrimPrefix(r.URL.Path, "/base/v1/operator/")
+	r.Body = io.NopCloser(bytes.NewReader(body)) // for answer
+	endpoint := path.Base(r.URL.Path)
 	s.mu.Lock()
 	s.requests = append(s.requests, request{time.Now(), endpoint})
 	s.check(r, body)
@@ -110,23 +113,26 @@ func (s *server) check(r *http.Request, body []byte) {
 	if err != nil || !ed25519.Verify(public, body, signature) || r.Header.Get("Formspec-Key-Id") != s.key.KeyID() {
 		s.t.Errorf("%s %s is not signed", r.Method, r.URL)
 	}
-	if found := secretLooking.FindString(string(body)); found != "" {
-		s.t.Errorf("a body with %q", found)
-	}
 	if r.Method == http.MethodPost && r.Header.Get("Content-Type") != "application/json" {
 		s.t.Errorf("a body of type %q", r.Header.Get("Content-Type"))
 	}
-	defer func() { s.bodies = append(s.bodies, string(body)) }()
+	known := slices.Contains(s.bodies, string(body))
+	s.bodies = append(s.bodies, string(body))
+	if known {
+		return // a retry, byte by byte
+	}
+	for _, word := range secretLooking() {
+		if bytes.Contains(body, []byte(word)) {
+			s.t.Errorf("a body with %q", word)
+		}
+	}
 	var m message
 	if r.Method != http.MethodPost || json.Unmarshal(body, &m) != nil {
 		return
 	}
 	lane := m.InstanceID + "/" + path.Base(r.URL.Path)
-	if last := s.last[lane]; m.Sequence != last && m.Sequence != last+1 && (path.Base(r.URL.Path) != "node-health" || m.Sequence <= last) {
-		s.t.Errorf("%s: %d comes after %d", lane, m.Sequence, last)
-	}
-	if m.Sequence == s.last[lane] && !slices.Contains(s.bodies, string(body)) {
-		s.t.Errorf("%s: %d was sent again with other bytes", lane, m.Sequence)
+	if last := s.last[lane]; m.Sequence != last+1 && (path.Base(r.URL.Path) != "node-health" || m.Sequence <= last) {
+		s.t.Errorf("%s: %d comes after %d", lane, m.Sequence, last) // or the same number with other bytes
 	}
 	s.last[lane] = m.Sequence
 }
@@ -149,6 +155,15 @@ func (s *server) accept(endpoint string, body []byte) int {
 	s.took[key] = body
 	s.envelopes[endpoint] = append(s.envelopes[endpoint], m)
 	return http.StatusAccepted
+}
+
+// store takes in what a request carries.
+func (s *server) store(r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.accept(path.Base(r.URL.Path), body)
 }
 
 // set changes how the server is.

@@ -93,11 +93,12 @@ type secureServer struct {
 	mu      sync.Mutex
 	clients []string
 	conns   map[string]bool
+	closed  chan struct{} // gets one for each connection that the client has closed
 }
 
 func newSecureServer(t *testing.T, server, clients *authority) *secureServer {
 	t.Helper()
-	s := &secureServer{conns: map[string]bool{}}
+	s := &secureServer{conns: map[string]bool{}, closed: make(chan struct{}, 100)}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -119,6 +120,11 @@ func newSecureServer(t *testing.T, server, clients *authority) *secureServer {
 		s.TLS.ClientCAs.AddCert(clients.cert)
 	}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			s.closed <- struct{}{}
+		}
+	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
@@ -186,6 +192,11 @@ func TestMutualTLSWithFilesThatChange(t *testing.T) {
 	}
 	writeFiles(t, dir, map[string][]byte{"tls.key": key})
 	post(accepted)
+	select {
+	case <-s.closed: // the connection of the first certificate does not stay open
+	case <-time.After(30 * time.Second):
+		t.Error("the connection of the previous certificate is still open")
+	}
 	if want := []string{"first", "first", "first", "first", "second"}; !slices.Equal(s.clients, want) {
 		t.Errorf("the clients were %q, want %q", s.clients, want)
 	}

@@ -114,8 +114,8 @@ func (b *Book) Forget(since time.Time) {
 		switch {
 		case keep < 0, !pod && !node:
 			delete(b.readings, uid)
-		case keep > 1: // the one before is where the first begins
-			b.readings[uid] = slices.Clone(readings[keep-1:])
+		case keep > 0: // the ones before are too old to be where one of these begins
+			b.readings[uid] = slices.Clone(readings[keep:])
 		}
 	}
 }

@@ -26,7 +26,7 @@ func written(t *testing.T) (content []byte, ends []int) {
 	o := open(t, outbox.Options{Dir: dir})
 	name := filepath.Join(dir, "outbox.journal")
 	for i := range 5 {
-		o.Add(usage, fmt.Sprint(i), fmt.Append(nil, "u", i))
+		o.Add(usage, strconv.Itoa(i), fmt.Append(nil, "u", i))
 		if err := o.Flush(); err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,7 @@ const (
 
 	flagKeep   = 1
 	flagFrozen = 2
+	flagStays  = 4
 )
 
 // change is one line of the journal. A nil entry: it is gone.
@@ -49,6 +50,9 @@ func frame(changes []change) []byte {
 		}
 		if c.entry.frozen {
 			flags |= flagFrozen
+		}
+		if c.entry.stays {
+			flags |= flagStays
 		}
 		b = append(b, opPut)
 		b = binary.AppendUvarint(b, c.id)
@@ -100,7 +104,7 @@ func decode(payload []byte) ([]change, error) {
 		case opPut:
 			flags := r.byte()
 			c.entry = &entry{id: c.id, lane: Lane(r.bytes()), key: string(r.bytes()), data: bytes.Clone(r.bytes()), written: true}
-			c.entry.keep, c.entry.frozen = flags&flagKeep != 0, flags&flagFrozen != 0
+			c.entry.keep, c.entry.frozen, c.entry.stays = flags&flagKeep != 0, flags&flagFrozen != 0, flags&flagStays != 0
 		default:
 			return nil, errors.New("a frame with an unknown operation")
 		}

@@ -59,7 +59,8 @@ func openJournal(dir string, limit int64) (*journal, contents, error) {
 	j.lock = lock
 	if err := lockFile(lock); err != nil {
 		j.close()
-		return nil, contents{}, fmt.Errorf("lock the outbox in %s, which another process seems to use: give each replica a directory of its own: %w", dir, err)
+		return nil, contents{}, fmt.Errorf("lock the outbox in %s, which another process seems to use: "+
+			"give each replica a directory of its own: %w", dir, err)
 	}
 	found, err := j.read()
 	if err != nil {

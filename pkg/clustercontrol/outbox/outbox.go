@@ -4,7 +4,6 @@
 package outbox
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"sync"
@@ -59,27 +58,6 @@ type Outbox struct {
 	bytes   int64
 	nextID  uint64
 }
-
-type lane struct {
-	keys    map[string]*list.Element
-	waiting *list.List // of *entry, oldest first
-	frozen  []*entry   // at most one, unless a damaged file held more
-	bytes   int64
-}
-
-// entry is something that waits, or a frozen envelope. Its data never changes: a newer entry has new bytes.
-type entry struct {
-	id      uint64 // orders; kept when a newer entry takes its place
-	lane    Lane
-	key     string
-	data    []byte
-	keep    bool // gives way to nothing
-	frozen  bool
-	first   uint64 // of a frozen one: the lowest id of what it was made from
-	written bool   // may be in the file
-}
-
-func (e *entry) size() int64 { return int64(len(e.lane) + len(e.key) + len(e.data) + overhead) }
 
 // Open returns the outbox with what an earlier process has left in Dir. A damaged file is no error: what can be read of it is kept, and
 // the file is put aside. It is an error when Dir cannot be used, or another process uses it; the caller may then go on without a Dir.
@@ -170,14 +148,14 @@ func (o *Outbox) Stats(name Lane) (entries, envelopes int, bytes int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.lane(name)
-	return l.waiting.Len(), len(l.frozen), l.bytes
+	return len(l.keys), len(l.frozen), l.bytes
 }
 
 // lane returns the lane of that name. mu is held, as in all that follow.
 func (o *Outbox) lane(name Lane) *lane {
 	l := o.lanes[name]
 	if l == nil {
-		l = &lane{keys: map[string]*list.Element{}, waiting: list.New()}
+		l = &lane{keys: map[string]*entry{}}
 		o.lanes[name] = l
 	}
 	return l
@@ -207,7 +185,7 @@ func (o *Outbox) restore(found []*entry) {
 		if e.frozen {
 			l.frozen = append(l.frozen, e)
 		} else if l.keys[e.key] == nil {
-			l.keys[e.key] = l.waiting.PushBack(e)
+			l.push(e)
 		} else {
 			continue // twice in a damaged file: the first one is as good
 		}
@@ -226,7 +204,7 @@ func (o *Outbox) shrink() {
 		}
 		o.remove(victim)
 		if o.options.Dropped != nil {
-			o.options.Dropped(victim.Value.(*entry).lane, victim.Value.(*entry).key)
+			o.options.Dropped(victim.lane, victim.key)
 		}
 	}
 }

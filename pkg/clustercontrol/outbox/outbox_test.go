@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,10 +101,57 @@ func TestFrozenStaysUntilItIsSettled(t *testing.T) {
 	expect(t, "next", freeze(t, o, statuses, 10), "a2")
 }
 
+// An envelope that was never handed over becomes records again, in their places.
+func TestThaw(t *testing.T) {
+	dir := t.TempDir()
+	o := open(t, outbox.Options{Dir: dir})
+	flush := func() {
+		t.Helper()
+		if err := o.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o.Thaw(statuses) {
+		t.Error("nothing was frozen")
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		o.Put(statuses, key, []byte(key+"1"), false)
+		o.Add(usage, key, []byte(key+"1"))
+	}
+	flush()
+	freeze(t, o, statuses, 2)
+	freeze(t, o, usage, 2)
+	flush()
+	o.Put(statuses, "b", []byte("b2"), false)
+	o.Add(usage, "b", []byte("b2"))
+	_, _, before := o.Stats(statuses)
+	if !o.Thaw(statuses) || !o.Thaw(usage) {
+		t.Fatal("it stays frozen")
+	}
+	if _, envelopes, after := o.Stats(statuses); envelopes != 0 || after >= before+200 {
+		t.Errorf("%d envelopes, %d bytes, were %d", envelopes, after, before)
+	}
+	flush()
+	expect(t, "keys", o.Keys(statuses), []string{"a", "c", "b"})
+	o.Close()
+	o = open(t, outbox.Options{Dir: dir})
+	expect(t, "statuses after a restart", drain(t, o, statuses), []string{"a1", "c1", "b2"})
+	expect(t, "usage after a restart", drain(t, o, usage), []string{"a1", "b1", "c1"})
+
+	o.Add(usage, "d", []byte("d"))
+	frozen := freeze(t, o, usage, 1)
+	flush()
+	o.Close()
+	o = open(t, outbox.Options{Dir: dir})
+	if o.Thaw(usage) || freeze(t, o, usage, 1) != frozen {
+		t.Error("the envelope of an earlier process was thawed: nobody knows whether it was sent")
+	}
+}
+
 func TestFreezeTakesTheOldestWithinItsBounds(t *testing.T) {
 	o := open(t, outbox.Options{})
 	for i := range 5 {
-		o.Add(usage, fmt.Sprint(i), fmt.Append(nil, i, "........."))
+		o.Add(usage, strconv.Itoa(i), fmt.Append(nil, i, "........."))
 	}
 	if body, _ := o.Freeze(usage, 2, 1<<20, join); strings.Count(string(body), ",") != 1 || body[0] != '0' {
 		t.Errorf("two records are %q", body)
@@ -204,7 +252,7 @@ func TestOutlivesTheProcess(t *testing.T) {
 	o := open(t, outbox.Options{Dir: dir})
 	o.Put(ids, "1", []byte("gone"), true)
 	for i := range 5 {
-		o.Add(usage, fmt.Sprint(i), fmt.Append(nil, "u", i))
+		o.Add(usage, strconv.Itoa(i), fmt.Append(nil, "u", i))
 	}
 	frozen := freeze(t, o, usage, 2)
 	o.Put(statuses, "s", []byte("old"), false)
@@ -250,7 +298,7 @@ func TestSmallerBoundThanBefore(t *testing.T) {
 	dir := t.TempDir()
 	o := open(t, outbox.Options{Dir: dir})
 	for i := range 40 {
-		o.Add(usage, fmt.Sprint(i), make([]byte, 100<<10))
+		o.Add(usage, strconv.Itoa(i), make([]byte, 100<<10))
 	}
 	if err := o.Flush(); err != nil {
 		t.Fatal(err)
@@ -272,7 +320,7 @@ func TestFilesStayWithinTheBound(t *testing.T) {
 	o := open(t, outbox.Options{Dir: dir, MaxBytes: outbox.MinMaxBytes, Evict: []outbox.Lane{usage}})
 	most := int64(0)
 	for i := range 400 {
-		o.Add(usage, fmt.Sprint(i), make([]byte, 60<<10))
+		o.Add(usage, strconv.Itoa(i), make([]byte, 60<<10))
 		if i%3 == 0 {
 			freeze(t, o, usage, 2)
 			o.Settle(usage)

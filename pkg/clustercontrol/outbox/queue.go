@@ -3,27 +3,24 @@
 
 package outbox
 
-import (
-	"container/list"
-	"slices"
-)
+import "slices"
 
 // Put hands data over, and takes the place in the lane of what waits under the same key. keep: it is never given up for something
 // newer. Put keeps data, which must not change any more. False: there is no room, and nothing that may give way.
 func (o *Outbox) Put(lane Lane, key string, data []byte, keep bool) bool {
-	return o.put(entry{lane: lane, key: key, data: data, keep: keep}, true)
+	return o.put(&entry{lane: lane, key: key, data: data, keep: keep})
 }
 
 // Add hands data over, unless something waits under the same key: the first one counts. Else it is as Put.
 func (o *Outbox) Add(lane Lane, key string, data []byte) bool {
-	return o.put(entry{lane: lane, key: key, data: data}, false)
+	return o.put(&entry{lane: lane, key: key, data: data, stays: true})
 }
 
-func (o *Outbox) put(e entry, replace bool) bool {
+func (o *Outbox) put(e *entry) bool {
 	var gone []*entry
-	fits := o.insert(e, replace, &gone)
+	fits := o.insert(e, &gone)
 	if !fits {
-		gone = append(gone, &e)
+		gone = append(gone, e)
 	}
 	if o.options.Dropped != nil {
 		for _, dropped := range gone {
@@ -33,17 +30,17 @@ func (o *Outbox) put(e entry, replace bool) bool {
 	return fits
 }
 
-func (o *Outbox) insert(e entry, replace bool, gone *[]*entry) bool {
+func (o *Outbox) insert(e *entry, gone *[]*entry) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.lane(e.lane)
 	for {
-		element, more := l.keys[e.key], e.size()
-		if element != nil {
-			if !replace {
+		old, more := l.keys[e.key], e.size()
+		if old != nil {
+			if old.stays {
 				return true
 			}
-			more -= element.Value.(*entry).size()
+			more -= old.size()
 		}
 		if more <= 0 || o.bytes+more <= o.limit {
 			break
@@ -53,47 +50,42 @@ func (o *Outbox) insert(e entry, replace bool, gone *[]*entry) bool {
 			return false
 		}
 		o.remove(victim)
-		*gone = append(*gone, victim.Value.(*entry))
+		*gone = append(*gone, victim)
 	}
 	o.place(l, e)
 	return true
 }
 
 // place puts an entry where the one with its key is, or at the end.
-func (o *Outbox) place(l *lane, e entry) {
-	if element := l.keys[e.key]; element != nil {
-		old := element.Value.(*entry)
+func (o *Outbox) place(l *lane, e *entry) {
+	if old := l.keys[e.key]; old != nil {
 		o.count(l, -old.size())
 		e.id, e.written = old.id, old.written
-		element.Value = &e
+		l.replace(old, e)
 	} else {
 		e.id = o.nextID
 		o.nextID++
-		l.keys[e.key] = l.waiting.PushBack(&e)
+		l.push(e)
 	}
-	stored := l.keys[e.key].Value.(*entry)
-	o.entries[e.id] = stored
-	o.count(l, stored.size())
+	o.entries[e.id] = e
+	o.count(l, e.size())
 	o.touch(e.id)
 }
 
 // victim is what gives way next.
-func (o *Outbox) victim() *list.Element {
+func (o *Outbox) victim() *entry {
 	for _, name := range o.options.Evict {
-		for element := o.lane(name).waiting.Front(); element != nil; element = element.Next() {
-			if !element.Value.(*entry).keep {
-				return element
+		for e := o.lane(name).oldest; e != nil; e = e.next {
+			if !e.keep {
+				return e
 			}
 		}
 	}
 	return nil
 }
 
-func (o *Outbox) remove(element *list.Element) {
-	e := element.Value.(*entry)
-	l := o.lane(e.lane)
-	l.waiting.Remove(element)
-	delete(l.keys, e.key)
+func (o *Outbox) remove(e *entry) {
+	o.lane(e.lane).take(e)
 	o.forget(e)
 }
 
@@ -111,8 +103,8 @@ func (o *Outbox) forget(e *entry) {
 func (o *Outbox) Remove(lane Lane, key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if element := o.lane(lane).keys[key]; element != nil {
-		o.remove(element)
+	if e := o.lane(lane).keys[key]; e != nil {
+		o.remove(e)
 	}
 }
 
@@ -121,9 +113,9 @@ func (o *Outbox) Keys(lane Lane) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.lane(lane)
-	keys := make([]string, 0, l.waiting.Len())
-	for element := l.waiting.Front(); element != nil; element = element.Next() {
-		keys = append(keys, element.Value.(*entry).key)
+	keys := make([]string, 0, len(l.keys))
+	for e := l.oldest; e != nil; e = e.next {
+		keys = append(keys, e.key)
 	}
 	return keys
 }
@@ -133,8 +125,8 @@ func (o *Outbox) Unsettled(name Lane) (entries, envelopes [][]byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.lane(name)
-	for element := l.waiting.Front(); element != nil; element = element.Next() {
-		entries = append(entries, element.Value.(*entry).data)
+	for e := l.oldest; e != nil; e = e.next {
+		entries = append(entries, e.data)
 	}
 	for _, e := range l.frozen {
 		envelopes = append(envelopes, e.data)
@@ -154,10 +146,10 @@ func (o *Outbox) Before(name Lane, mark uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l := o.lane(name)
-	if front := l.waiting.Front(); front != nil && front.Value.(*entry).id < mark {
+	if l.oldest != nil && l.oldest.id < mark {
 		return true
 	}
-	return slices.ContainsFunc(l.frozen, func(e *entry) bool { return e.first < mark })
+	return slices.ContainsFunc(l.frozen, func(e *entry) bool { return len(e.parts) == 0 || e.parts[0].id < mark })
 }
 
 // Freeze returns the bytes to send next in the lane: the envelope that was frozen before, if it is not settled, else a new one. build
@@ -170,14 +162,13 @@ func (o *Outbox) Freeze(name Lane, records, bytes int, build func(data [][]byte)
 	if len(l.frozen) > 0 {
 		return l.frozen[0].data, nil
 	}
-	var taken []*list.Element
+	var taken []*entry
 	var data [][]byte
-	for element := l.waiting.Front(); element != nil && len(taken) < records; element = element.Next() {
-		e := element.Value.(*entry)
+	for e := l.oldest; e != nil && len(taken) < records; e = e.next {
 		if bytes -= len(e.data); bytes < 0 && len(taken) > 0 {
 			break
 		}
-		taken, data = append(taken, element), append(data, e.data)
+		taken, data = append(taken, e), append(data, e.data)
 	}
 	if len(taken) == 0 {
 		return nil, nil
@@ -186,16 +177,44 @@ func (o *Outbox) Freeze(name Lane, records, bytes int, build func(data [][]byte)
 	if err != nil {
 		return nil, err
 	}
-	for _, element := range taken {
-		o.remove(element)
+	for _, e := range taken {
+		o.remove(e)
 	}
-	e := &entry{id: o.nextID, lane: name, data: body, frozen: true, first: taken[0].Value.(*entry).id}
+	e := &entry{id: o.nextID, lane: name, data: body, frozen: true, parts: taken}
 	o.nextID++
 	l.frozen = append(l.frozen, e)
 	o.entries[e.id] = e
 	o.count(l, e.size())
 	o.touch(e.id)
 	return body, nil
+}
+
+// Thaw takes back the last Freeze, of an envelope that was not handed to the network after all: what it was made from waits again, in its
+// place, unless something newer has come under its key. False: the envelope is from an earlier process, and stays.
+func (o *Outbox) Thaw(name Lane) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lane(name)
+	if len(l.frozen) == 0 || l.frozen[0].parts == nil {
+		return false
+	}
+	frozen := l.frozen[0]
+	o.forget(frozen)
+	l.frozen = slices.Delete(l.frozen, 0, 1)
+	for _, e := range slices.Backward(frozen.parts) {
+		newer := l.keys[e.key]
+		if newer != nil && !e.stays {
+			continue
+		}
+		if newer != nil {
+			o.remove(newer)
+		}
+		l.unshift(e)
+		o.entries[e.id] = e
+		o.count(l, e.size())
+		o.touch(e.id)
+	}
+	return true
 }
 
 // Settle forgets the frozen envelope of the lane: it was accepted, or will never be.
