@@ -51,7 +51,8 @@ func TestAdminReads(t *testing.T) {
 		Body    string
 		Verdict cc.Verdict
 	}
-	if err := json.Unmarshal([]byte(answer), &line); err != nil || code != 200 || line.Body != string(o.envelope(1, `{"a":"<marker>"}`)) || line.Verdict.Status != 400 {
+	err := json.Unmarshal([]byte(answer), &line)
+	if err != nil || code != 200 || line.Body != string(o.envelope(1, `{"a":"<marker>"}`)) || line.Verdict.Status != 400 {
 		t.Errorf("captures: %d %s, %v", code, answer, err)
 	}
 	if !strings.Contains(answer, "<marker>") {

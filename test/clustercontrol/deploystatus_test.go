@@ -13,7 +13,9 @@ import (
 
 func restart(t *testing.T, server *cc.Server, workspace, hash string) int64 {
 	t.Helper()
-	added, err := server.RequestRestart(cc.Restart{Namespace: "tenant", Workspace: workspace, BinaryHash: hash, ArtifactID: "a-" + hash, Version: "1"})
+	added, err := server.RequestRestart(cc.Restart{
+		Namespace: "tenant", Workspace: workspace, BinaryHash: hash, ArtifactID: "a-" + hash, Version: "1",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,8 @@ func TestDeployStatus(t *testing.T) {
 	newest := restart(t, server, "shop", "h3")
 	answer, got = o.poll(0, etag)
 	if answer.status != 200 || got.Cursor != newest || len(got.Items) != 2 ||
-		got.Items[0].Workspace != "blog" || got.Items[1].BinaryHash != "h3" || got.Items[1].Phase != "restart_required" || got.Items[1].ArtifactID != "a-h3" {
+		got.Items[0].Workspace != "blog" || got.Items[1].BinaryHash != "h3" || got.Items[1].ArtifactID != "a-h3" ||
+		got.Items[1].Phase != "restart_required" {
 		t.Errorf("the newest of each: %d, %+v", answer.status, got)
 	}
 	if _, got = o.poll(newest-1, ""); len(got.Items) != 1 || got.Items[0].Workspace != "shop" {
@@ -66,6 +69,24 @@ func TestDeployStatusIsForOneCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, got := o.poll(0, ""); len(got.Items) != 1 || got.Cursor != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A key that may speak for any cluster polls for the one that it spoke for.
+func TestDeployStatusForAKeyOfAnyCluster(t *testing.T) {
+	server, o := serve(t, cc.Options{})
+	free := o.with(2)
+	if err := server.Trust(cc.TrustedKey{Public: trusted(free.key).Public}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sby-01", cluster} {
+		if _, err := server.RequestRestart(cc.Restart{Cluster: name, Namespace: "tenant", Workspace: "of-" + name, BinaryHash: "h"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantStatus(t, free.report(cc.Health, health), 200)
+	if _, got := free.poll(0, ""); len(got.Items) != 1 || got.Items[0].Workspace != "of-"+cluster {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -147,10 +147,10 @@ func (l *ledger) judge(c Capture) Verdict {
 // take takes in the records of an envelope that is new.
 func (l *ledger) take(c Capture, e envelope, late bool, records error) Verdict {
 	switch {
+	case credentials.Match(c.Body): // before what may repeat a part of the body
+		return l.refuse(c, e, http.StatusBadRequest, Credentials, errors.New("the body has a URL with a password in it"))
 	case records != nil:
 		return l.refuse(c, e, http.StatusBadRequest, BadRecord, records)
-	case credentials.Match(c.Body):
-		return l.refuse(c, e, http.StatusBadRequest, Credentials, errors.New("the body has a URL with a password in it"))
 	}
 	var err error
 	switch c.Endpoint {

@@ -23,7 +23,7 @@ import (
 // hostile is a name as it stands in JSON.
 const hostile = `</td><script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{.}}`
 
-// populate makes a server that has seen everything once, and returns it 20 s later. What is said to a name happens to each.
+// populate makes a server that has seen everything once, and returns it 20 s later. Each name in it goes through names.
 func populate(t *testing.T, names func(string) string) *cc.Server {
 	t.Helper()
 	clock := clocktesting.NewFakePassiveClock(start().Add(-2 * time.Minute))
@@ -38,7 +38,8 @@ func populate(t *testing.T, names func(string) string) *cc.Server {
 		node("worker-2", "degraded", `"`+names("MemoryPressure")+`"`, `{"cpu_millicores":5120,"memory_bytes":31138512896}`, 11),
 		node("worker-3", "unhealthy", `"NotReady","NetworkUnavailable"`, "null", 0))
 	o.report(cc.Register,
-		fmt.Sprintf(`{"kind":"node","id":"%s","action":"register","labels":{"formspec.dev/region":"%s"},"capacity":{}}`, names("worker-1"), names("id-jkt")),
+		fmt.Sprintf(`{"kind":"node","id":"%s","action":"register","labels":{"formspec.dev/region":"%s"},"capacity":{}}`,
+			names("worker-1"), names("id-jkt")),
 		`{"kind":"datastore","id":"bank-mandiri/pg-core","action":"register","labels":{"driver":"postgres"},"capacity":{"storageGB":50}}`)
 	workspace := func(n int, name, phase, ready, reason string, have, want int) string {
 		return fmt.Sprintf(`{"namespace":"%s","workspace":"%s","uid":"u%d","phase":"%s","ready_replicas":%d,"desired_replicas":%d,`+
@@ -60,12 +61,14 @@ func populate(t *testing.T, names func(string) string) *cc.Server {
 	}
 	for _, name := range []string{"internet-banking", "loan-origination"} {
 		if _, err := server.RequestRestart(cc.Restart{
-			Namespace: "bank-mandiri", Workspace: strings.ReplaceAll(names(name), `\"`, `"`), BinaryHash: "sha256:7f83b165", ArtifactID: name + "-api", Version: "2.4.1",
+			Namespace: "bank-mandiri", Workspace: strings.ReplaceAll(names(name), `\"`, `"`),
+			BinaryHash: "sha256:7f83b165", ArtifactID: name + "-api", Version: "2.4.1",
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	o.report(cc.WorkspaceReport, strings.Replace(workspace(1, "internet-banking", "Ready", "True", "Available", 3, 3), `"uid"`, `"restart_required_consumed":1,"uid"`, 1))
+	restarted := workspace(1, "internet-banking", "Ready", "True", "Available", 3, 3)
+	o.report(cc.WorkspaceReport, strings.Replace(restarted, `"uid"`, `"restart_required_consumed":1,"uid"`, 1))
 	o.poll(2, "")
 	o.post(cc.WorkspaceReport, o.envelope(7, workspace(3, "kyc-onboarding", "Pending", "Unknown", "RollingOut", 1, 2)))
 	o.post(cc.Health, []byte(`{"protocol":"formspec-operator/1"}`))
@@ -103,7 +106,9 @@ func TestPage(t *testing.T) {
 func TestPageOfAnEmptyServer(t *testing.T) {
 	server, _ := serve(t, cc.Options{TrustFirstUse: true})
 	_, html := ask(t, server, http.MethodGet, "/", "")
-	for _, want := range []string{"No node has reported.", "No workspace has been reported.", "Nothing has been metered.", "Nothing is registered.", "are not verified"} {
+	for _, want := range []string{
+		"No node has reported.", "No workspace has been reported.", "Nothing has been metered.", "Nothing is registered.", "are not verified",
+	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page does not have %q:\n%s", want, html)
 		}

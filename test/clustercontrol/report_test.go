@@ -4,7 +4,9 @@
 package clustercontrol_test
 
 import (
+	"bytes"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +20,8 @@ func TestGoodReportsAreTakenIn(t *testing.T) {
 	slot := "2026-07-10T09:55:00Z"
 	ofNode := `{"idempotency_key":"jkt-premium-01/n1/2026-07-10T09:55:00Z","slot":"2026-07-10T09:55:00Z","node":"node-a","uid":"n1",` +
 		`"cpu_millicore_seconds":null,"memory_byte_seconds":null}`
-	wantStatus(t, o.report(cc.Register, registration, `{"kind":"cache","id":"tenant/c","action":"register","labels":{},"capacity":{},"join_token":"t"}`), 200)
+	cache := `{"kind":"cache","id":"tenant/c","action":"register","labels":{},"capacity":{},"join_token":"t"}`
+	wantStatus(t, o.report(cc.Register, registration, cache), 200)
 	wantStatus(t, o.report(cc.Health, health), 200)
 	wantStatus(t, o.report(cc.Metering, usage("u1", slot, 7), ofNode), 200)
 	wantStatus(t, o.report(cc.WorkspaceReport, status), 200)
@@ -35,7 +38,8 @@ func TestGoodReportsAreTakenIn(t *testing.T) {
 	if len(state.Workspaces) != 1 || state.Workspaces[0].Condition("Ready").Reason != "Available" || state.Workspaces[0].Cluster != cluster {
 		t.Errorf("workspaces: %+v", state.Workspaces)
 	}
-	if len(state.Usage) != 2 || state.Usage[0].Node != "node-a" || state.Usage[0].CPUMillicoreSeconds != nil || *state.Usage[1].CPUMillicoreSeconds != 7 {
+	if len(state.Usage) != 2 || state.Usage[0].Node != "node-a" || state.Usage[0].CPUMillicoreSeconds != nil ||
+		*state.Usage[1].CPUMillicoreSeconds != 7 {
 		t.Errorf("usage: %+v", state.Usage)
 	}
 }
@@ -75,7 +79,7 @@ func TestSequence(t *testing.T) {
 		record   string
 		want     int
 	}
-	other := `{"namespace":"tenant","workspace":"shop","uid":"u1","phase":"Pending","ready_replicas":0,"desired_replicas":2,"conditions":[],"observed_generation":2}`
+	other := strings.Replace(status, `"phase":"Ready"`, `"phase":"Pending"`, 1)
 	bad := `{"namespace":"tenant"}`
 	for name, test := range map[string]struct {
 		steps []step
@@ -83,11 +87,19 @@ func TestSequence(t *testing.T) {
 		phase string // of the workspace in the end
 	}{
 		"a retry": {
-			steps: []step{{cc.WorkspaceReport, firstInstance, 1, status, 200}, {cc.WorkspaceReport, firstInstance, 1, status, 409}, {cc.WorkspaceReport, firstInstance, 2, other, 200}},
+			steps: []step{
+				{cc.WorkspaceReport, firstInstance, 1, status, 200},
+				{cc.WorkspaceReport, firstInstance, 1, status, 409},
+				{cc.WorkspaceReport, firstInstance, 2, other, 200},
+			},
 			phase: "Pending",
 		},
 		"a retry of what was refused": {
-			steps: []step{{cc.WorkspaceReport, firstInstance, 1, bad, 400}, {cc.WorkspaceReport, firstInstance, 1, bad, 400}, {cc.WorkspaceReport, firstInstance, 2, status, 200}},
+			steps: []step{
+				{cc.WorkspaceReport, firstInstance, 1, bad, 400},
+				{cc.WorkspaceReport, firstInstance, 1, bad, 400},
+				{cc.WorkspaceReport, firstInstance, 2, status, 200},
+			},
 			kinds: []cc.Kind{cc.BadRecord}, phase: "Ready",
 		},
 		"a number used twice": {
@@ -98,11 +110,19 @@ func TestSequence(t *testing.T) {
 			steps: []step{{cc.WorkspaceReport, firstInstance, 2, status, 200}}, kinds: []cc.Kind{cc.SequenceGap}, phase: "Ready",
 		},
 		"a gap, told once": {
-			steps: []step{{cc.WorkspaceReport, firstInstance, 1, status, 200}, {cc.WorkspaceReport, firstInstance, 5, other, 200}, {cc.WorkspaceReport, firstInstance, 6, status, 200}},
+			steps: []step{
+				{cc.WorkspaceReport, firstInstance, 1, status, 200},
+				{cc.WorkspaceReport, firstInstance, 5, other, 200},
+				{cc.WorkspaceReport, firstInstance, 6, status, 200},
+			},
 			kinds: []cc.Kind{cc.SequenceGap}, phase: "Ready",
 		},
 		"out of order": {
-			steps: []step{{cc.WorkspaceReport, firstInstance, 2, status, 200}, {cc.WorkspaceReport, firstInstance, 1, other, 200}},
+			steps: []step{
+				{cc.WorkspaceReport, firstInstance, 2, other, 200},
+				{cc.WorkspaceReport, firstInstance, 1, other, 200},
+				{cc.WorkspaceReport, firstInstance, 3, status, 200},
+			},
 			kinds: []cc.Kind{cc.SequenceGap, cc.SequenceOrder}, phase: "Ready",
 		},
 		"a gap of health": {
@@ -137,18 +157,47 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// What a leader had not sent yet when it ended can come after its successor's first report.
-func TestOlderStatusOfAnotherInstance(t *testing.T) {
+// What comes late says nothing about now.
+func TestLateReportsChangeNothing(t *testing.T) {
+	server, o := serve(t, cc.Options{})
+	for _, late := range []struct {
+		endpoint     cc.Endpoint
+		newer, older string
+	}{
+		{cc.Health, health, strings.Replace(health, `"workspaces":3`, `"workspaces":99`, 1)},
+		{cc.Register, registration, strings.Replace(registration, `"register"`, `"deregister"`, 1)},
+		{cc.WorkspaceReport, status, strings.Replace(status, `"phase":"Ready"`, `"phase":"Pending"`, 1)},
+	} {
+		code, _ := o.post(late.endpoint, o.envelope(2, late.newer))
+		wantStatus(t, code, 200)
+		code, _ = o.post(late.endpoint, o.envelope(1, late.older))
+		wantStatus(t, code, 200)
+	}
+	state := server.State()
+	if len(state.Registrations) != 1 || len(state.Nodes) != 1 || state.Nodes[0].Workspaces != 3 || state.Workspaces[0].Phase != "Ready" {
+		t.Errorf("got %+v", state)
+	}
+}
+
+// What a leader had not sent yet when it ended can come after its successor's first report. Clocks decide between
+// instances, and numbers within one, whose clock may have been set back.
+func TestNewerStatusHolds(t *testing.T) {
+	at := func(o *operator, sequence int, sent, phase string) {
+		body := bytes.Replace(o.envelope(sequence, strings.Replace(status, `"phase":"Ready"`, `"phase":"`+phase+`"`, 1)),
+			[]byte(start().Format(time.RFC3339)), []byte(sent), 1)
+		code, _ := o.post(cc.WorkspaceReport, body)
+		wantStatus(o.t, code, 200)
+	}
 	server, o := serve(t, cc.Options{})
 	successor := o.as(otherInstance)
-	wantStatus(t, successor.report(cc.WorkspaceReport, status), 200)
-	late := []byte(`{"protocol":"formspec-operator/1","cluster":"jkt-premium-01","instance_id":"` + firstInstance +
-		`","sequence":1,"sent_at":"2026-07-10T09:59:59Z","records":[{"namespace":"tenant","workspace":"shop","uid":"u1","phase":"Pending",` +
-		`"ready_replicas":0,"desired_replicas":2,"conditions":[],"observed_generation":2}]}`)
-	code, _ := o.post(cc.WorkspaceReport, late)
-	wantStatus(t, code, 200)
+	at(successor, 1, "2026-07-10T10:00:00Z", "Ready")
+	at(o, 1, "2026-07-10T09:59:59Z", "Pending")
 	if got := server.State().Workspaces[0].Phase; got != "Ready" {
-		t.Errorf("the older status won: %s", got)
+		t.Errorf("the older status of another instance holds: %s", got)
+	}
+	at(successor, 2, "2026-07-10T09:00:00Z", "Degraded")
+	if got := server.State().Workspaces[0].Phase; got != "Degraded" {
+		t.Errorf("the older status of the same instance holds: %s", got)
 	}
 	wantViolations(t, server)
 }

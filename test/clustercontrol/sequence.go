@@ -60,8 +60,8 @@ func (l *ledger) repeated(c Capture, e envelope, before *sending, hash [sha256.S
 	case before.hash != hash:
 		return l.refuse(c, e, http.StatusBadRequest, SequenceReused,
 			fmt.Errorf("%d was used before, by capture %d, for other bytes", e.Sequence, before.capture))
-	case before.verdict.Status >= http.StatusBadRequest && before.verdict.Status != http.StatusConflict:
-		return before.verdict // no new violation
+	case before.verdict.Status >= http.StatusBadRequest:
+		return before.verdict // and no new violation
 	}
 	return Verdict{http.StatusConflict, "already accepted"}
 }

@@ -107,7 +107,7 @@ func (s *Server) Close() error {
 	return s.journal.close()
 }
 
-// Trust accepts a key from now on, also after a restart.
+// Trust accepts a key from now on, also after a restart. A key that is trusted already may then speak for the cluster given now.
 func (s *Server) Trust(key TrustedKey) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
