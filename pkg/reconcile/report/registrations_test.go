@@ -59,13 +59,18 @@ func TestChanges(t *testing.T) {
 	}
 	malformed := datastore("odd", "", false)
 	malformed.Annotations = map[string]string{v1alpha1.AnnotationUndecodable: "spec.driver"}
+	works := []*v1alpha1.Datastore{datastore("pg", v1alpha1.DriverPostgres, true)}
+	worksNot := []*v1alpha1.Datastore{datastore("pg", v1alpha1.DriverPostgres, false)}
+	registered := func(node *corev1.Node) map[clustercontrol.ID]clustercontrol.Registration {
+		return map[clustercontrol.ID]clustercontrol.Registration{id("node n1"): report.NodeRegistration(node)}
+	}
 	for name, row := range map[string]struct {
 		in   report.Inventory
 		want []string
 	}{
 		"a cluster without anything": {report.Inventory{Nodes: nodes()}, nil},
 		"a new leader registers everything": {
-			report.Inventory{Nodes: nodes("n2", "n1"), Datastores: []*v1alpha1.Datastore{datastore("pg", v1alpha1.DriverPostgres, true)}, Registered: ids("node n1")},
+			report.Inventory{Nodes: nodes("n2", "n1"), Datastores: works, Registered: ids("node n1")},
 			[]string{"register datastore bank/pg", "register node n1", "register node n2"},
 		},
 		"what went while nobody led comes first": {
@@ -77,17 +82,17 @@ func TestChanges(t *testing.T) {
 			[]string{"deregister cache bank/old"},
 		},
 		"nothing is told twice": {
-			report.Inventory{Nodes: nodes("n1"), Registered: ids("node n1"), Told: map[clustercontrol.ID]clustercontrol.Registration{id("node n1"): report.NodeRegistration(node("n1"))}},
+			report.Inventory{Nodes: nodes("n1"), Registered: ids("node n1"), Told: registered(node("n1"))},
 			nil,
 		},
 		"a change is told": {
-			report.Inventory{Nodes: nodes("n1"), Registered: ids("node n1"), Told: map[clustercontrol.ID]clustercontrol.Registration{id("node n1"): report.NodeRegistration(&corev1.Node{})}},
+			report.Inventory{Nodes: nodes("n1"), Registered: ids("node n1"), Told: registered(&corev1.Node{})},
 			[]string{"register node n1"},
 		},
 		"a deregistration is told once":  {report.Inventory{Nodes: nodes(), Registered: ids("node n1"), Told: deregistered("node n1")}, nil},
 		"what comes back is registered":  {report.Inventory{Nodes: nodes("n1"), Registered: ids("node n1"), Told: deregistered("node n1")}, []string{"register node n1"}},
-		"a datastore that never worked":  {report.Inventory{Datastores: []*v1alpha1.Datastore{datastore("pg", v1alpha1.DriverPostgres, false)}}, nil},
-		"a datastore that worked before": {report.Inventory{Datastores: []*v1alpha1.Datastore{datastore("pg", v1alpha1.DriverPostgres, false)}, Registered: ids("datastore bank/pg")}, []string{"register datastore bank/pg"}},
+		"a datastore that never worked":  {report.Inventory{Datastores: worksNot}, nil},
+		"a datastore that worked before": {report.Inventory{Datastores: worksNot, Registered: ids("datastore bank/pg")}, []string{"register datastore bank/pg"}},
 		"a datastore that becomes a cache": {
 			report.Inventory{Datastores: []*v1alpha1.Datastore{datastore("kv", v1alpha1.DriverValkey, true)}, Registered: ids("datastore bank/kv")},
 			[]string{"deregister datastore bank/kv", "register cache bank/kv"},

@@ -88,7 +88,8 @@ func TestRestartIsConsumed(t *testing.T) {
 func TestGone(t *testing.T) {
 	last, _ := report.Status(workspace(), rolled("h2", 3))
 	got := report.Gone(last)
-	if got.UID != "u1" || got.Workspace != "web" || got.Namespace != "bank" || got.Phase != "Terminating" || got.ReadyReplicas != 0 || got.DesiredReplicas != 0 || got.Conditions == nil {
+	if got.UID != "u1" || got.Workspace != "web" || got.Namespace != "bank" || got.Phase != "Terminating" ||
+		got.ReadyReplicas != 0 || got.DesiredReplicas != 0 || got.Conditions == nil {
 		t.Errorf("got %+v", got)
 	}
 }
