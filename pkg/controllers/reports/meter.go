@@ -30,7 +30,7 @@ func (m *meter) run(ctx context.Context) {
 	for {
 		m.decided = m.decide(ctx, m.decided)
 		next := metering.SlotAt(m.decided, m.interval).End.Add(m.grace())
-		timer := m.clock.NewTimer(next.Sub(m.clock.Now()))
+		timer := m.clock.NewTimer(max(time.Second, next.Sub(m.clock.Now())))
 		select {
 		case <-timer.C():
 		case <-ctx.Done():
