@@ -101,7 +101,7 @@ func (l *Leader) Run(ctx context.Context, _ int) error {
 	if !l.prepare(ctx) {
 		return nil
 	}
-	m := &meter{Leader: l, handed: make(chan time.Time, 1)}
+	m := &meter{Leader: l, handed: make(chan time.Time, 1), held: map[string]bool{}}
 	var wg sync.WaitGroup
 	for _, reporter := range []func(context.Context){l.reporter.Run, l.notes.run, l.beat, l.registrar.run, m.run, m.note, l.pollRestarts} {
 		wg.Go(func() { reporter(ctx) })

@@ -5,6 +5,7 @@ package reports
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -20,8 +21,9 @@ import (
 // counts. What this replica's own outbox holds is never decided again.
 type meter struct {
 	*Leader
-	handed  chan time.Time // the end of the last slot that was handed over; the newest is kept
-	decided time.Time      // the same, for when run has ended
+	handed  chan time.Time  // the end of the last slot that was handed over; the newest is kept
+	decided time.Time       // the same, for when run has ended
+	held    map[string]bool // the keys that the outbox had at the start
 }
 
 // run meters until ctx ends.
@@ -40,24 +42,21 @@ func (m *meter) run(ctx context.Context) {
 	}
 }
 
-// start is the end of the last slot that need not be decided: it was accepted, or is in the outbox. A cluster that has never metered
-// begins with the slot in which this process did.
+// start is the end of the last slot that need not be decided, because it was accepted. A cluster that has never metered begins with the
+// slot in which this process did. What the outbox holds of later slots is kept in mind, record by record: a process that was killed may
+// have stored a part of a slot.
 func (m *meter) start() time.Time {
 	until := m.notes.get().MeteredUntil
-	if until.IsZero() {
-		until = metering.SlotAt(m.sampler.started, m.interval).Start
-	}
 	for _, record := range m.reporter.UnsentUsage() {
 		slot, err := time.Parse(time.RFC3339, record.Slot)
-		if err != nil {
-			continue // of another version: decided again, and the first counts
-		}
-		switch end := metering.SlotAt(slot, m.interval).End; {
-		case end.After(until):
-			until = end
-		case !end.After(m.notes.get().MeteredUntil): // another leader's was accepted
+		if err == nil && slot.Before(until) { // another leader's was accepted
 			m.reporter.ForgetUsage(record.IdempotencyKey)
+		} else {
+			m.held[record.IdempotencyKey] = true
 		}
+	}
+	if until.IsZero() {
+		until = metering.SlotAt(m.sampler.started, m.interval).Start
 	}
 	return until
 }
@@ -75,6 +74,7 @@ func (m *meter) decide(ctx context.Context, decided time.Time) time.Time {
 			klog.FromContext(ctx).Error(err, "Metering failed", "slot", clustercontrol.SlotName(slot.Start))
 			return decided
 		}
+		records = slices.DeleteFunc(records, func(r clustercontrol.UsageRecord) bool { return m.held[r.IdempotencyKey] })
 		m.reporter.Metering(records)
 		klog.FromContext(ctx).V(4).Info("Metered", "slot", clustercontrol.SlotName(slot.Start), "records", len(records))
 		decided = slot.End

@@ -122,10 +122,15 @@ func TestMeterOfANewLeader(t *testing.T) {
 		"the last one had sent nothing": {map[string]string{keyMeteredUntil: "2000-01-01T00:00:00Z"}, nil, []string{"00:00 30000 300", "00:05 30000 300"}},
 		"the last one had sent a slot":  {map[string]string{keyMeteredUntil: "2000-01-01T00:05:00Z"}, nil, []string{"00:05 30000 300"}},
 		"the last one had sent all":     {map[string]string{keyMeteredUntil: "2000-01-01T00:10:00Z"}, nil, nil},
-		"its own outbox has a slot": {
+		"its own outbox has a record": {
 			map[string]string{keyMeteredUntil: "2000-01-01T00:00:00Z"},
-			[]clustercontrol.UsageRecord{{Slot: "2000-01-01T00:00:00Z", IdempotencyKey: "own"}},
-			[]string{"00:05 30000 300"},
+			[]clustercontrol.UsageRecord{{Slot: "2000-01-01T00:05:00Z", IdempotencyKey: "jkt/uid-web/2000-01-01T00:05:00Z"}},
+			[]string{"00:00 30000 300"},
+		},
+		"its own outbox has another's record of a slot": {
+			map[string]string{keyMeteredUntil: "2000-01-01T00:00:00Z"},
+			[]clustercontrol.UsageRecord{{Slot: "2000-01-01T00:05:00Z", IdempotencyKey: "jkt/uid-api/2000-01-01T00:05:00Z"}},
+			[]string{"00:00 30000 300", "00:05 30000 300"},
 		},
 		"there was none": {nil, nil, []string{"00:00 30000 300", "00:05 30000 300"}},
 	} {
@@ -152,7 +157,9 @@ func TestMeterOfANewLeader(t *testing.T) {
 func TestUsageThatWasAcceptedIsForgotten(t *testing.T) {
 	inWorld(t, []runtime.Object{left(map[string]string{keyMeteredUntil: "1999-12-31T23:50:00Z"})}, func(t *testing.T, w *world) {
 		w.unsentUsage = []clustercontrol.UsageRecord{
-			{Slot: "1999-12-31T23:45:00Z", IdempotencyKey: "accepted"}, {Slot: "1999-12-31T23:50:00Z", IdempotencyKey: "waits"}, {Slot: "nonsense"},
+			{Slot: "1999-12-31T23:45:00Z", IdempotencyKey: "accepted"},
+			{Slot: "1999-12-31T23:50:00Z", IdempotencyKey: "waits"},
+			{Slot: "nonsense", IdempotencyKey: "of-another-version"},
 		}
 		defer w.leads()()
 		wants(t, "forgotten", w.snapshot().forgotten, "accepted")
