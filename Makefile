@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(version_package).version=$(VERSION) -X $(version_package).
 IMAGE ?= formahub/formspec-operator:$(VERSION:v%=%)
 
 # Packages whose tests need nothing but Go, and flags for every "go test", such as TESTFLAGS='-run TestPlan -v'.
-UNIT := ./cmd/... ./pkg/... ./hack/... ./test/manifests ./test/clustercontrol/...
+UNIT := ./cmd/... ./pkg/... ./hack/... ./test/manifests ./test/clustercontrol/... ./test/resource
 TESTFLAGS ?=
 
 # Makes a test fail that changes what it was given from an informer's cache.
@@ -62,6 +62,10 @@ test: bin/testcount kubernetes ## Run all tests: unit tests, and integration tes
 test-unit: bin/testcount ## Run the unit tests only
 	go test -json -race $(TESTFLAGS) $(UNIT) | bin/testcount
 
+.PHONY: e2e
+e2e: kubernetes ## Test the installed operator and its Workspaces in real pods: makes this machine a node (Linux, root)
+	FORMSPEC_E2E=1 go test -count=1 -timeout=30m -parallel=4 -v $(TESTFLAGS) ./test/e2e
+
 .PHONY: e2e-long
 e2e-long: kubernetes ## Run the integration tests with more objects and longer windows, among them ten minutes of random edits
 	FORMSPEC_LONG=1 go test -race -count=1 -timeout=90m -v $(TESTFLAGS) ./test/integration
@@ -105,9 +109,10 @@ verify-scripts: ## Check the shell scripts with shellcheck, if it is installed
 	fi
 
 .PHONY: lint
-lint: bin/golangci-lint ## Run go vet and golangci-lint (rules: .golangci.yml)
+lint: bin/golangci-lint bin/kube-api-linter ## Run go vet, golangci-lint (rules: .golangci.yml) and kube-api-linter (.kube-api-linter.yml)
 	go vet ./...
 	bin/golangci-lint run ./...
+	bin/kube-api-linter run --config .kube-api-linter.yml ./pkg/apis/...
 	cd hack/devcluster && go vet ./... && ../../bin/golangci-lint run ./...
 
 ##@ Try it
@@ -145,6 +150,9 @@ bin/kustomize: hack/tools/go.mod
 
 bin/golangci-lint: hack/tools/golangci-lint/go.mod
 	go -C hack/tools/golangci-lint build -o ../../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/kube-api-linter: hack/tools/kube-api-linter/go.mod
+	go -C hack/tools/kube-api-linter build -o ../../../bin/kube-api-linter sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter
 
 .PHONY: help
 help:

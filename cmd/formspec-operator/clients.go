@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -44,6 +45,7 @@ type clients struct {
 	kube     kubernetes.Interface
 	formspec versioned.Interface
 	metadata metadata.Interface
+	dynamic  dynamic.Interface
 }
 
 // newClients makes clients for config: built-in kinds go over protobuf, our own are JSON.
@@ -70,7 +72,11 @@ func newClients(config *rest.Config) (clients, error) {
 	if err != nil {
 		return clients{}, fmt.Errorf("set up the client for metadata: %w", err)
 	}
-	return clients{kube: kube, formspec: versioned.New(formspec), metadata: partial}, nil
+	others, err := dynamic.NewForConfigAndClient(dynamic.ConfigFor(config), httpClient)
+	if err != nil {
+		return clients{}, fmt.Errorf("set up the client for other kinds: %w", err)
+	}
+	return clients{kube: kube, formspec: versioned.New(formspec), metadata: partial, dynamic: others}, nil
 }
 
 // loadConfig returns the config of the cluster that o names. What it limits is shared by all clients made from it.

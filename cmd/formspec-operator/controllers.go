@@ -6,9 +6,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers"
+	"github.com/formspec/formspec-operator/pkg/controllers/activity"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/clusterclass"
 	"github.com/formspec/formspec-operator/pkg/controllers/datastore"
@@ -62,7 +65,23 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		return nil, err
 	}
 	list = append(list, classes)
-	for _, s := range d.scopes {
+	if d.activity != nil {
+		collector, err := activity.NewCollector(ctx, d.activity, activity.CollectorConfig{
+			Client:     d.write.kube,
+			Workspaces: workspaceInformers,
+			Namespaces: d.options.namespaces,
+			Clock:      clock.RealClock{},
+			Metrics:    reconcileMetrics,
+		})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, collector)
+	}
+	if err := workspace.RegisterMetrics(d.metrics, workspaceInformers); err != nil {
+		return nil, fmt.Errorf("register the metrics of workspaces: %w", err)
+	}
+	for i, s := range d.scopes {
 		own := s.formspec.Formspec().V1alpha1()
 		judge := grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces())
 		datastores, err := datastore.New(ctx, datastore.Config{
@@ -90,6 +109,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			Datastores:  own.Datastores(),
 			Workspaces:  own.Workspaces(),
 			Secrets:     s.children.Core().V1().Secrets(),
+			Deployments: s.children.Apps().V1().Deployments(),
 			Judge:       judge,
 			Roles:       d.roles,
 			ClusterName: d.options.grantSettings().ClusterName,
@@ -105,19 +125,24 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			Client:            d.write.kube,
 			FormSpec:          d.write.formspec,
 			Workspaces:        own.Workspaces(),
+			Rivals:            slices.Delete(slices.Clone(workspaceInformers), i, i+1),
 			Datastores:        own.Datastores(),
 			Claims:            own.ResourceClaims(),
 			ClusterClasses:    d.cluster.Formspec().V1alpha1().ClusterClasses(),
 			Deployments:       s.children.Apps().V1().Deployments(),
 			Services:          s.children.Core().V1().Services(),
+			EndpointSlices:    s.children.Discovery().V1().EndpointSlices(),
 			ConfigMaps:        s.children.Core().V1().ConfigMaps(),
 			Secrets:           s.children.Core().V1().Secrets(),
 			Pods:              s.children.Core().V1().Pods(),
 			Autoscalers:       s.children.Autoscaling().V2().HorizontalPodAutoscalers(),
 			DisruptionBudgets: s.children.Policy().V1().PodDisruptionBudgets(),
+			Dynamic:           d.write.dynamic,
+			ScaledObjects:     s.scaledObjects,
 			Ledger:            d.ledger,
 			Judge:             judge,
 			Restarts:          d.reporting.restartDesk(),
+			Activity:          d.activity,
 			Recorder:          d.events.NewRecorder(scheme.Scheme, workspace.Name),
 			Clock:             clock.RealClock{},
 			Metrics:           reconcileMetrics,
@@ -148,6 +173,8 @@ type dependencies struct {
 	ledger *admission.Ledger
 	// keys are the published keys of datastore owners.
 	keys *ownerkeys.Keys
+	// activity knows when Workspaces had requests. Nil: no activator is to be used.
+	activity *activity.Tracker
 	// pool probes datastores.
 	pool *probes.Pool
 	// roles makes the logins of claims.
@@ -166,9 +193,11 @@ type scope struct {
 	formspec  formspecinformers.SharedInformerFactory
 	children  kubeinformers.SharedInformerFactory // objects that carry our managed-by label only
 	secrets   cache.SharedIndexInformer           // metadata of all Secrets
+	// scaledObjects are KEDA's. Nil: the cluster has no such kind.
+	scaledObjects cache.TypedSharedIndexInformer[*unstructured.Unstructured]
 }
 
-func newScopes(read clients, namespaces []string) []scope {
+func newScopes(read clients, namespaces []string, withKEDA bool) []scope {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
@@ -186,6 +215,9 @@ func newScopes(read clients, namespaces []string) []scope {
 				kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector })),
 			secrets: secretMetadata(read, namespace),
 		})
+		if withKEDA {
+			scopes[len(scopes)-1].scaledObjects = scaledObjects(read, namespace, selector)
+		}
 	}
 	return scopes
 }

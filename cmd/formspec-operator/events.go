@@ -15,13 +15,16 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 )
 
-// eventSink drops the events that nobody can record any more, because this process is ending or their namespace is going. client-go
+// eventSink drops the events that nobody can record any more, because this process is ending or their namespace is going or gone. client-go
 // would log an error for each, and try the former again until the process is gone.
 type eventSink struct{ events.EventSink }
 
 // Create implements events.EventSink.
 func (s eventSink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
 	recorded, err := s.EventSink.Create(ctx, event)
+	if apierrors.IsNotFound(err) { // the namespace has gone
+		return event, nil
+	}
 	return orDropped(ctx, recorded, event, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ import (
 
 // defaultResourceImage is the generic image that all apps run in.
 const defaultResourceImage = "formahub/formspec-resource:1.4.2"
+
+// scaleToZeroModes are the values of --scale-to-zero.
+var scaleToZeroModes = []workspace.Mode{workspace.ModeActivator, workspace.ModeKEDA, workspace.ModeOff}
 
 // options are the flags of run. A value that is complete and valid comes from newOptions, addFlags, complete and validate.
 type options struct {
@@ -59,8 +63,12 @@ type options struct {
 	trustDatastoreKeys   bool
 	skipSignatureVerify  bool
 	idleAfter            time.Duration
+	wakeDeadline         time.Duration
+	scaleToZero          string
 	shutdownTimeout      time.Duration
 	dev                  bool
+
+	withKEDA bool // no flag: the cluster has KEDA's HTTPScaledObject
 }
 
 func newOptions() *options {
@@ -77,6 +85,8 @@ func newOptions() *options {
 		minGrantVersion:      v1alpha1.GrantVersion1,
 		trustDatastoreKeys:   true,
 		idleAfter:            5 * time.Minute,
+		wakeDeadline:         time.Minute,
+		scaleToZero:          string(workspace.ModeActivator),
 		shutdownTimeout:      30 * time.Second,
 	}
 }
@@ -115,7 +125,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&o.minGrantVersion, "min-grant-version", o.minGrantVersion, "Lowest version of grants that is accepted: 1, or 2, which binds a grant to this cluster and a namespace.")
 	fs.BoolVar(&o.trustDatastoreKeys, "trust-datastore-keys", o.trustDatastoreKeys, "Accept the ownerPublicKey of a Datastore for an owner without published keys.")
 	fs.BoolVar(&o.skipSignatureVerify, "insecure-skip-signature-verify", o.skipSignatureVerify, "Approve claims without a look at their signature. For development only.")
-	fs.DurationVar(&o.idleAfter, "idle-after", o.idleAfter, "Time without traffic after which a workspace that may scale to zero sleeps.")
+	fs.DurationVar(&o.idleAfter, "idle-after", o.idleAfter, "Time without traffic after which a workspace that may scale to zero sleeps, where its class does not say.")
+	fs.DurationVar(&o.wakeDeadline, "wake-deadline", o.wakeDeadline, "How long a woken workspace may take to become ready before that is called a failure.")
+	fs.StringVar(&o.scaleToZero, "scale-to-zero", o.scaleToZero, "Who lets idle workspaces of scaleToZero classes sleep and wakes them: activator, keda-http (the KEDA HTTP add-on), or off.")
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", o.shutdownTimeout, "How long started work may take to finish after a signal.")
 	fs.BoolVar(&o.dev, "dev", o.dev, "Allow what is insecure and meant for development: http:// URLs and a resource image that is not pinned.")
 }
@@ -212,6 +224,12 @@ func (o *options) validate() error {
 	if o.idleAfter <= 0 {
 		refuse("--idle-after: must be positive, is %s", o.idleAfter)
 	}
+	if o.wakeDeadline <= 0 {
+		refuse("--wake-deadline: must be positive, is %s", o.wakeDeadline)
+	}
+	if !slices.Contains(scaleToZeroModes, workspace.Mode(o.scaleToZero)) {
+		refuse("--scale-to-zero: must be activator, keda-http or off, is %q", o.scaleToZero)
+	}
 	if o.shutdownTimeout <= 0 {
 		refuse("--shutdown-timeout: must be positive, is %s", o.shutdownTimeout)
 	}
@@ -238,13 +256,17 @@ func (o *options) checkURL(value string) error {
 	return nil
 }
 
-// workspaceSettings are the flags that shape the children of Workspaces.
+// workspaceSettings are the flags that shape the children of Workspaces, and whether the cluster has KEDA's HTTPScaledObject.
 func (o *options) workspaceSettings() workspace.Settings {
 	return workspace.Settings{
 		ClusterName:   o.clusterName,
 		ControlURL:    o.workspaceControlClusterURL,
 		Image:         o.resourceImage,
 		AllowUnpinned: o.dev,
+		ScaleToZero:   workspace.Mode(o.scaleToZero),
+		KEDAInstalled: o.withKEDA,
+		IdleAfter:     o.idleAfter,
+		WakeDeadline:  o.wakeDeadline,
 	}
 }
 

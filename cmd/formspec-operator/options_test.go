@@ -91,8 +91,8 @@ func TestOptionsValidate(t *testing.T) {
 		},
 		"a namespace that cannot be": {args: []string{"--namespace=ok,A_b"}, want: []string{`--namespace: "A_b" is no name`}},
 		"everything at once": {
-			args: []string{"--workspace-concurrency=0", "--idle-after=0s", "--shutdown-timeout=-1s", "--kube-api-burst=-1"},
-			want: []string{"--kube-api-burst: must not be negative", "--workspace-concurrency: must be at least 1", "--idle-after: must be positive", "--shutdown-timeout: must be positive"},
+			args: []string{"--workspace-concurrency=0", "--idle-after=0s", "--wake-deadline=-1s", "--scale-to-zero=on", "--shutdown-timeout=-1s", "--kube-api-burst=-1"},
+			want: []string{"--kube-api-burst: must not be negative", "--workspace-concurrency: must be at least 1", "--idle-after: must be positive", "--wake-deadline: must be positive", "--scale-to-zero: must be activator, keda-http or off, is \"on\"", "--shutdown-timeout: must be positive"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,8 @@ const unknownUID types.UID = "00000000-0000-0000-0000-000000000000"
 
 func newRenderCommand() *cobra.Command {
 	var files []string
-	settings := workspace.Settings{}
+	settings := workspace.Settings{IdleAfter: newOptions().idleAfter, WakeDeadline: newOptions().wakeDeadline}
+	mode := newOptions().scaleToZero
 	cmd := &cobra.Command{
 		Use:   "render -f FILE",
 		Short: "Prints every object that the operator would create for the Workspaces of a file, without any cluster",
@@ -37,6 +38,10 @@ func newRenderCommand() *cobra.Command {
 			"  kubectl get clusterclasses,workspaces -A -o yaml | formspec-operator render -f -",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(scaleToZeroModes, workspace.Mode(mode)) {
+				return usageError{fmt.Errorf("--scale-to-zero: must be activator, keda-http or off, is %q", mode)}
+			}
+			settings.ScaleToZero = workspace.Mode(mode)
 			var objects objects
 			for _, file := range files {
 				if err := objects.read(file, cmd.InOrStdin()); err != nil {
@@ -51,6 +56,7 @@ func newRenderCommand() *cobra.Command {
 	flags.StringVar(&settings.Image, "resource-image", defaultResourceImage, "image of the pods, pinned by a version or a digest")
 	flags.StringVar(&settings.ClusterName, "cluster-name", "", "name of the cluster")
 	flags.StringVar(&settings.ControlURL, "workspace-control-cluster-url", "", "CONTROL_CLUSTER_URL of the pods")
+	flags.StringVar(&mode, "scale-to-zero", mode, "who lets idle workspaces sleep: activator, keda-http or off")
 	flags.BoolVar(&settings.AllowUnpinned, "dev", false, "accept an image without a version")
 	if err := cmd.MarkFlagRequired("filename"); err != nil {
 		panic(err) // the flag is defined above

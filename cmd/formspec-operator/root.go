@@ -62,6 +62,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.AddCommand(
 		newRunCommand(),
+		newActivatorCommand(),
 		newRenderCommand(),
 		newGrantCommand(),
 		newIdentityCommand(),

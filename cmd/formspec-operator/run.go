@@ -24,11 +24,13 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/formspec/formspec-operator/pkg/controllers"
+	"github.com/formspec/formspec-operator/pkg/controllers/activity"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
 	probes "github.com/formspec/formspec-operator/pkg/datastore"
 	"github.com/formspec/formspec-operator/pkg/datastore/roles"
+	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 	"github.com/formspec/formspec-operator/pkg/version"
 )
 
@@ -67,6 +69,12 @@ func run(ctx context.Context, o *options) error {
 	config, err := loadConfig(o)
 	if err != nil {
 		return err
+	}
+	if o.withKEDA, err = hasKEDA(ctx, config); err != nil {
+		if o.scaleToZero == string(workspace.ModeKEDA) {
+			return err
+		}
+		logger.Info("Taking it that there is no KEDA, which is not in use", "err", err)
 	}
 	op, err := newOperator(ctx, config, o)
 	if err != nil {
@@ -111,13 +119,18 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 		options: o,
 		write:   write,
 		cluster: newClusterInformers(read),
-		scopes:  newScopes(read, o.namespaces),
+		scopes:  newScopes(read, o.namespaces, o.withKEDA),
 		ledger:  admission.NewLedger(),
 		keys:    ownerkeys.New(read.kube, o.leaderElectNamespace),
 		pool:    probes.NewPool(prober.Probe, clock.RealClock{}),
 		roles:   roles.NewManager(prober),
 		events:  events.NewBroadcaster(eventSink{&events.EventSinkImpl{Interface: write.kube.EventsV1()}}),
 		metrics: registry,
+	}
+	if o.scaleToZero == string(workspace.ModeActivator) {
+		if op.deps.activity, err = activity.New(ctx, read.kube, clock.RealClock{}); err != nil {
+			return nil, fmt.Errorf("set up the view of activity: %w", err)
+		}
 	}
 	if op.deps.reporting, err = newReporting(ctx, op.deps, read, config, fence); err != nil {
 		return nil, fmt.Errorf("set up reporting to the Control Cluster: %w", err)
@@ -181,9 +194,17 @@ func (op *operator) startInformers(ctx, informers context.Context) error {
 	for _, s := range op.deps.scopes {
 		go s.secrets.RunWithContext(informers)
 		synced = append(synced, s.secrets.HasSyncedChecker())
+		if s.scaledObjects != nil {
+			go s.scaledObjects.RunWithContext(informers)
+			synced = append(synced, s.scaledObjects.HasSyncedChecker())
+		}
 	}
 	for _, f := range op.deps.factories() {
 		f.StartWithContext(informers)
+	}
+	if op.deps.activity != nil {
+		op.deps.activity.Start(informers)
+		synced = append(synced, op.deps.activity.Synced()...)
 	}
 	for _, f := range op.deps.factories() {
 		if err := f.WaitForCacheSyncWithContext(ctx).Err; err != nil {
@@ -223,7 +244,9 @@ func (op *operator) readHolders(ctx context.Context) error {
 	read := func(ctx context.Context) (bool, error) {
 		for _, s := range op.deps.scopes {
 			if err := op.deps.ledger.ReadHolders(ctx, op.deps.write.kube, op.deps.write.formspec, s.namespace); err != nil {
-				klog.FromContext(ctx).Error(err, "Cannot read who holds the slots of ClusterClasses, trying again")
+				if ctx.Err() == nil { // else it was told to stop: that is no failure
+					klog.FromContext(ctx).Error(err, "Cannot read who holds the slots of ClusterClasses, trying again")
+				}
 				return false, nil
 			}
 		}

@@ -30,7 +30,7 @@ func newRootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&c.name, "name", "default", "which instance; each has its own data and ports")
 	root.AddCommand(
 		c.build(), c.up(), c.down(), c.status(), c.kubeconfig(), c.env(),
-		c.start(), c.stop(), c.nodes(), c.node(), c.image(), c.reap(),
+		c.start(), c.stop(), c.nodes(), c.node(), c.packages(), c.image(), c.metrics(), c.reap(),
 	)
 	return root
 }

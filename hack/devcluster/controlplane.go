@@ -98,6 +98,14 @@ func apiserverArgs(c *instance) []string {
 			"--kubelet-client-certificate="+c.path("pki", "kubelet-client.crt"),
 			"--kubelet-client-key="+c.path("pki", "kubelet-client.key"),
 			"--kubelet-preferred-address-types=InternalIP", // its name need not resolve
+			// How it tells servers behind it, such as that of metrics, who asks.
+			"--requestheader-client-ca-file="+c.path("pki", frontProxyCA+".crt"),
+			"--requestheader-allowed-names="+frontProxyUser,
+			"--requestheader-username-headers=X-Remote-User",
+			"--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			"--proxy-client-cert-file="+c.path("pki", frontProxyUser+".crt"),
+			"--proxy-client-key-file="+c.path("pki", frontProxyUser+".key"),
 		)
 	} else {
 		args = append(args,

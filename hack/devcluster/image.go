@@ -14,14 +14,15 @@ import (
 	"runtime"
 )
 
-// importImage wraps one static binary as a container image that runs it, and
-// gives it to the real node's containerd. There is no registry to push to.
-func (c *instance) importImage(ctx context.Context, name, binary string) error {
+// importImage wraps one static binary as a container image that runs it with the
+// environment, and gives it to the real node's containerd. There is no registry
+// to push to.
+func (c *instance) importImage(ctx context.Context, name, binary string, env ...string) error {
 	content, err := os.ReadFile(binary)
 	if err != nil {
 		return err
 	}
-	archive, err := imageArchive(name, filepath.Base(binary), content)
+	archive, err := imageArchive(name, filepath.Base(binary), content, env...)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (c *instance) importImage(ctx context.Context, name, binary string) error {
 
 // imageArchive returns an image in the form of "docker save": one layer with
 // one executable, which is the entry point.
-func imageArchive(name, executable string, content []byte) ([]byte, error) {
+func imageArchive(name, executable string, content []byte, env ...string) ([]byte, error) {
 	layer, err := tarball(tarFile{executable, 0o755, content})
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func imageArchive(name, executable string, content []byte) ([]byte, error) {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH,
 		"os":           "linux",
-		"config":       map[string]any{"Entrypoint": []string{path.Join("/", executable)}, "WorkingDir": "/"},
+		"config":       map[string]any{"Entrypoint": []string{path.Join("/", executable)}, "WorkingDir": "/", "Env": env},
 		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
 	})
 	if err != nil {

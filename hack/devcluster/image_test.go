@@ -4,13 +4,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"reflect"
 	"testing"
 )
 
 func TestImageArchive(t *testing.T) {
-	archive, err := imageArchive("example.com/app:1", "app", []byte("binary"))
+	archive, err := imageArchive("example.com/app:1", "app", []byte("binary"), "DELAY=1s", "MODE=slow")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestImageArchive(t *testing.T) {
 		t.Errorf("tags %v, want %v", manifest[0].RepoTags, want)
 	}
 	var config struct {
-		Config struct{ Entrypoint []string }
+		Config struct{ Entrypoint, Env []string }
 	}
 	if err := json.Unmarshal(files[manifest[0].Config], &config); err != nil {
 		t.Fatal(err)
@@ -35,11 +36,14 @@ func TestImageArchive(t *testing.T) {
 	if want := []string{"/app"}; !reflect.DeepEqual(config.Config.Entrypoint, want) {
 		t.Errorf("entry point %v, want %v", config.Config.Entrypoint, want)
 	}
+	if want := []string{"DELAY=1s", "MODE=slow"}; !reflect.DeepEqual(config.Config.Env, want) {
+		t.Errorf("environment %v, want %v", config.Config.Env, want)
+	}
 	if layer := untar(t, files[manifest[0].Layers[0]]); string(layer["app"]) != "binary" {
 		t.Errorf("the layer holds %v", layer)
 	}
 
-	again, err := imageArchive("example.com/app:1", "app", []byte("binary"))
+	again, err := imageArchive("example.com/app:1", "app", []byte("binary"), "DELAY=1s", "MODE=slow")
 	if err != nil || !bytes.Equal(archive, again) {
 		t.Errorf("the same binary gives another image, %v", err)
 	}
@@ -50,7 +54,7 @@ func untar(t *testing.T, archive []byte) map[string][]byte {
 	files := map[string][]byte{}
 	for r := tar.NewReader(bytes.NewReader(archive)); ; {
 		header, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,9 @@ func (c *instance) joinNode(ctx context.Context, node realNode, timeout time.Dur
 	defer unlock()
 	if c.pid("kube-apiserver") == 0 {
 		return fmt.Errorf("kube-apiserver of instance %s must be running", c.name)
+	}
+	if c.pid("kubelet") == 0 && getOK(ctx, http.DefaultClient, kubeletHealth) == nil {
+		return errors.New("this machine is the node of another instance already: a kubelet answers at " + kubeletHealth)
 	}
 	if node.Address == "" {
 		if node.Address, err = nodeAddress(ctx); err != nil {

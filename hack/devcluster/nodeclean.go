@@ -66,7 +66,7 @@ func (c *instance) removeContainers(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	for _, id := range strings.Fields(containers) {
+	for id := range strings.FieldsSeq(containers) {
 		// Each step may fail because a container has ended long ago.
 		_, _ = c.ctr(ctx, "tasks", "kill", "--all", "--signal", "SIGKILL", id)
 		_, _ = c.ctr(ctx, "tasks", "delete", "--force", id)

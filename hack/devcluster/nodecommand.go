@@ -43,8 +43,34 @@ server restarts and from then on listens on all addresses.`,
 	return cmd
 }
 
-func (c *command) image() *cobra.Command {
+func (c *command) packages() *cobra.Command {
 	return &cobra.Command{
+		Use:   "packages",
+		Short: "Install the Debian packages that a real node needs, as root; \"node\" does it too",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return installPackages(cmd.Context(), c.log)
+		},
+	}
+}
+
+func (c *command) metrics() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "metrics",
+		Short: "Run a metrics server on the real node, for \"kubectl top\" and HorizontalPodAutoscalers",
+		Args:  cobra.NoArgs,
+		RunE: c.withInstance(func(ctx context.Context, _ *cobra.Command, i *instance, _ []string) error {
+			return i.addMetrics(ctx, timeout, c.log)
+		}),
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait for the first metrics, not counting a build")
+	return cmd
+}
+
+func (c *command) image() *cobra.Command {
+	var env []string
+	cmd := &cobra.Command{
 		Use:   "image NAME BINARY",
 		Short: "Wrap a static binary as a container image and give it to the real node",
 		Args:  cobra.ExactArgs(2),
@@ -53,11 +79,13 @@ func (c *command) image() *cobra.Command {
 				return fmt.Errorf("instance %s has no real node; add one with: devcluster node --name %s", i.name, i.name)
 			}
 			done := c.log.timer()
-			if err := i.importImage(ctx, args[0], args[1]); err != nil {
+			if err := i.importImage(ctx, args[0], args[1], env...); err != nil {
 				return err
 			}
 			done("imported %s", args[0])
 			return nil
 		}),
 	}
+	cmd.Flags().StringArrayVar(&env, "env", nil, "a variable of the containers' environment, NAME=VALUE; may be repeated")
+	return cmd
 }

@@ -103,10 +103,13 @@ func kubeletArgs(c *instance) []string {
 	}
 }
 
+// kubeletHealth is the same for every instance, so there is one node a machine.
+const kubeletHealth = "http://127.0.0.1:10248/healthz"
+
 // kubeletReady waits for the Node too: kube-proxy ends itself when the node's
 // address appears only after its start.
 func kubeletReady(ctx context.Context, c *instance) error {
-	if err := getOK(ctx, http.DefaultClient, "http://127.0.0.1:10248/healthz"); err != nil {
+	if err := getOK(ctx, http.DefaultClient, kubeletHealth); err != nil {
 		return err
 	}
 	api, err := c.api()

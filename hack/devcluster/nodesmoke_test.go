@@ -51,6 +51,11 @@ func TestNode(t *testing.T) {
 		t.Errorf("inside the pod: %s", out)
 	}
 
+	s.devcluster("metrics", "--name", "real")
+	if out := s.kubectl("real", "top", "node", "node-1"); !strings.Contains(out, "node-1") {
+		t.Errorf("top: %s", out)
+	}
+
 	// Everything comes back, and containers do not outlive a down.
 	s.devcluster("down", "--name", "real")
 	if pids := c.strays(); len(pids) > 0 {

@@ -33,6 +33,13 @@ var controlPlaneIdentities = []identity{
 	{file: "kwok", user: "devcluster-kwok", groups: []string{"system:masters"}},
 }
 
+// frontProxyCA is an authority of its own: whoever has a certificate of it may
+// speak for anybody.
+const (
+	frontProxyCA   = "front-proxy-ca"
+	frontProxyUser = "front-proxy-client"
+)
+
 // identities are those of the control plane and of the real node, if any.
 func (c *instance) identities() []identity {
 	node := c.Options.RealNode
@@ -54,7 +61,7 @@ func (c *instance) writePKI() error {
 	if err := os.MkdirAll(c.path("pki"), 0o700); err != nil {
 		return err
 	}
-	ca, err := c.authority()
+	ca, err := c.authority("ca")
 	if err != nil {
 		return err
 	}
@@ -81,7 +88,24 @@ func (c *instance) writePKI() error {
 			return err
 		}
 	}
+	if c.Options.RealNode != nil {
+		if err := c.writeFrontProxy(); err != nil {
+			return err
+		}
+	}
 	return c.serviceAccountKey()
+}
+
+// writeFrontProxy creates what the API server shows to the servers behind it.
+func (c *instance) writeFrontProxy() error {
+	ca, err := c.authority(frontProxyCA)
+	if err != nil {
+		return err
+	}
+	return c.issue(ca, frontProxyUser, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: frontProxyUser},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 }
 
 // authority is a certificate that can sign others.
@@ -90,10 +114,10 @@ type authority struct {
 	key  crypto.Signer
 }
 
-func (c *instance) authority() (*authority, error) {
-	if _, err := os.Stat(c.path("pki", "ca.crt")); errors.Is(err, os.ErrNotExist) {
-		if err := c.issue(nil, "ca", &x509.Certificate{
-			Subject:               pkix.Name{CommonName: "devcluster " + c.name},
+func (c *instance) authority(name string) (*authority, error) {
+	if _, err := os.Stat(c.path("pki", name+".crt")); errors.Is(err, os.ErrNotExist) {
+		if err := c.issue(nil, name, &x509.Certificate{
+			Subject:               pkix.Name{CommonName: "devcluster " + c.name + " " + name},
 			KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 			BasicConstraintsValid: true,
 			IsCA:                  true,
@@ -101,7 +125,7 @@ func (c *instance) authority() (*authority, error) {
 			return nil, err
 		}
 	}
-	certDER, err := readPEM(c.path("pki", "ca.crt"))
+	certDER, err := readPEM(c.path("pki", name+".crt"))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +133,7 @@ func (c *instance) authority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	keyDER, err := readPEM(c.path("pki", "ca.key"))
+	keyDER, err := readPEM(c.path("pki", name+".key"))
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,10 @@ var programs = []program{
 	nodeProgram(kubernetesProgram("kubelet")),
 	nodeProgram(kubernetesProgram("kube-proxy")),
 	nodeProgram(program{name: "pause", pkg: "./pause", source: "."}),
+	nodeProgram(program{
+		name: "metrics-server", pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", source: "metrics",
+		module: "sigs.k8s.io/metrics-server", version: metricsServerVersion,
+	}),
 }
 
 func nodeProgram(p program) program {

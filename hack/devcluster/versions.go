@@ -8,9 +8,10 @@ import (
 // The versions of what is built. The nested modules pin the same ones, with
 // checksums; TestVersionsMatchModules fails when the two differ.
 const (
-	kubernetesVersion = "v1.37.2"
-	etcdVersion       = "v3.7.0"
-	kwokVersion       = "v0.8.0"
+	kubernetesVersion    = "v1.37.2"
+	etcdVersion          = "v3.7.0"
+	kwokVersion          = "v0.8.0"
+	metricsServerVersion = "v0.9.0"
 )
 
 // cacheRoot holds what all instances and all checkouts on a machine share.

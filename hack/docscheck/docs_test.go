@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -72,11 +73,42 @@ func TestEveryConditionIsDocumented(t *testing.T) {
 	}
 }
 
+// A reason that is defined elsewhere would escape the reference.
+func TestConditionsAreDefinedInOnePlace(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir(filepath.Join(root, "pkg"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		found++
+		for _, decl := range parse(t, strings.TrimPrefix(path, root)).Decls {
+			constants, ok := decl.(*ast.GenDecl)
+			if !ok || constants.Tok != token.CONST || filepath.Base(path) == "conditions.go" {
+				continue
+			}
+			for _, spec := range constants.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					if strings.HasPrefix(name.Name, "Reason") || strings.HasPrefix(name.Name, "Condition") {
+						t.Errorf("%s defines %s, which belongs into conditions.go", path, name.Name)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || found < 100 {
+		t.Errorf("only %d files were looked at (%v)", found, err)
+	}
+}
+
 // The flags are those that cmd/ registers on a flag set.
 func TestEveryFlagIsDocumented(t *testing.T) {
-	readme := read(t, "README.md")
 	found := 0
-	for _, path := range []string{"cmd/formspec-operator/options.go", "cmd/formspec-operator/logging.go"} {
+	for path, page := range map[string]string{
+		"cmd/formspec-operator/options.go": "README.md", "cmd/formspec-operator/logging.go": "README.md",
+		"cmd/formspec-operator/activator_options.go": "docs/scale-to-zero.md",
+	} {
+		documented := read(t, page)
 		ast.Inspect(parse(t, path), func(node ast.Node) bool {
 			call, ok := node.(*ast.CallExpr)
 			if !ok || len(call.Args) < 3 {
@@ -90,13 +122,13 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 			if method.Sel.Name == "VarP" {
 				flag = "-" + text(call.Args[2])
 			}
-			if found++; !strings.Contains(readme, "`"+flag+"`") {
-				t.Errorf("README.md does not have %s", flag)
+			if found++; !strings.Contains(documented, "`"+flag+"`") {
+				t.Errorf("%s does not have %s", page, flag)
 			}
 			return true
 		})
 	}
-	if found < 20 {
+	if found < 30 {
 		t.Errorf("only %d flags were found", found)
 	}
 }

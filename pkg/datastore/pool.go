@@ -93,8 +93,8 @@ func (p *Pool) Run(ctx context.Context) {
 }
 
 // Submit asks for a probe of the endpoint that the object with this key has. done is called once with the result, from a
-// goroutine of the pool, unless Forget, another endpoint for the same key, or the end of Run comes first. Asking again
-// for what is being answered changes nothing, and the first done is called.
+// goroutine of the pool, unless Forget, another Submit for the same key, or the end of Run comes first. Asking again for
+// what is being answered starts nothing, and the last done is called: whoever asks again knows more than before.
 //
 // A host that does not answer is left alone for a while, which grows from a second to a minute. Until then the answer is
 // the last one, with RetryAfter set.
@@ -103,6 +103,7 @@ func (p *Pool) Submit(key cache.ObjectName, endpoint Endpoint, done func(Result)
 	defer p.mu.Unlock()
 	if current := p.jobs[key]; current != nil {
 		if current.endpoint.Equal(endpoint) {
+			current.done = done
 			return
 		}
 		p.drop(current)
@@ -180,9 +181,9 @@ func (p *Pool) launch(j *job) {
 // answer gives a job the host's last result.
 func (p *Pool) answer(j *job, host *hostState, now time.Time) {
 	delete(p.jobs, j.key)
-	result := host.last
+	result, done := host.last, j.done
 	result.RetryAfter = host.until.Sub(now)
-	p.wait.Go(func() { j.done(result) })
+	p.wait.Go(func() { done(result) })
 }
 
 // count adds a job to what runs, or takes it out.
@@ -218,9 +219,10 @@ func (p *Pool) finish(j *job, result Result) {
 	}
 	p.forgetHosts(now)
 	p.start()
+	done := j.done
 	p.mu.Unlock()
 	if wanted {
-		j.done(result)
+		done(result)
 	}
 }
 

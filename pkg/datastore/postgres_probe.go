@@ -31,30 +31,10 @@ func (postgres) probe(ctx context.Context, n network, p *parsed) Result {
 	return result
 }
 
-var sessionAttributes = map[string]pgconn.ValidateConnectFunc{
-	"read-write":     pgconn.ValidateConnectTargetSessionAttrsReadWrite,
-	"read-only":      pgconn.ValidateConnectTargetSessionAttrsReadOnly,
-	"primary":        pgconn.ValidateConnectTargetSessionAttrsPrimary,
-	"standby":        pgconn.ValidateConnectTargetSessionAttrsStandby,
-	"prefer-standby": pgconn.ValidateConnectTargetSessionAttrsStandby,
-}
-
 // probePostgres connects as libpq does: sslmode says whether with TLS, without it, or with the one if the other fails.
 func probePostgres(ctx context.Context, n network, p *parsed, host HostPort, accept pgconn.ValidateConnectFunc) Result {
-	secure := postgresTLS(p, host.Host)
-	var attempts []*tls.Config
-	switch postgresMode(p) {
-	case "disable":
-		attempts = []*tls.Config{nil}
-	case "allow":
-		attempts = []*tls.Config{nil, secure}
-	case "prefer":
-		attempts = []*tls.Config{secure, nil}
-	default:
-		attempts = []*tls.Config{secure}
-	}
 	var result Result
-	for _, config := range attempts {
+	for _, config := range postgresSecurity(p, host.Host) {
 		attempt := postgresAttempt{network: n, parsed: p, host: host, tls: config, accept: accept}
 		if result = attempt.run(ctx); !attempt.another {
 			break

@@ -59,18 +59,6 @@ func connectPostgres(ctx context.Context, n network, p *parsed, host HostPort) (
 	return nil, result
 }
 
-// acceptPrimary is pgconn's check, for servers that may answer anything: that one panics if there is no answer.
-func acceptPrimary(ctx context.Context, conn *pgconn.PgConn) error {
-	results, err := conn.Exec(ctx, "select pg_is_in_recovery()").ReadAll()
-	switch {
-	case err != nil:
-		return err
-	case len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 1 || string(results[0].Rows[0][0]) != "f":
-		return pgconn.ErrStandbyConnection
-	}
-	return nil
-}
-
 // postgresSecurity lists what sslmode tries, in order: with TLS, without it (nil), or the one after the other.
 func postgresSecurity(p *parsed, host string) []*tls.Config {
 	secure := postgresTLS(p, host)

@@ -121,7 +121,7 @@ type Write struct {
 	KeepReplicas bool
 }
 
-// Reference names one child to delete, by UID so that a successor of the same name is spared.
+// Reference names one child to delete, by UID so that a successor of the same name is spared. Without a UID whatever has the name goes.
 type Reference struct {
 	Kind string
 	Name string

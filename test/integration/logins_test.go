@@ -114,6 +114,13 @@ func TestRolesPerClaim(t *testing.T) {
 		t.Errorf("the Datastore has the finalizers %q", got)
 	}
 
+	s.eventually("the Datastore has counted the claim", func() error {
+		if got := pg.get().Status.Claims; got != 1 {
+			return fmt.Errorf("it counts %d", got)
+		}
+		return nil
+	})
+
 	// at rest, nobody writes anything
 	start := s.now()
 	s.lasts(2*time.Second, "nothing is written", func() error {

@@ -5,11 +5,11 @@ package integration
 
 import (
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
@@ -24,6 +24,10 @@ func TestOwnerKeysOutage(t *testing.T) {
 	me.datastore("pg", v1alpha1.DriverPostgres, user.uri(), func(ds *v1alpha1.Datastore) { ds.Spec.OwnerPublicKey = publicKey(stranger.key) })
 	stranger.datastore("own", v1alpha1.DriverPostgres, user.uri(), func(ds *v1alpha1.Datastore) { ds.Spec.OwnerPublicKey = publicKey(stranger.key) })
 	claim, own := me.grant("shop", "pg", "shop"), stranger.grant("own", "own", "shop")
+	handed := me.datastore("handed", v1alpha1.DriverPostgres, user.uri())
+	anybody := me.grant("anybody", "handed", "heir", func(c *v1alpha1.ResourceClaim) { c.Spec.GrantedBy = "" })
+	heir := s.workspace("heir", class).ready().injects(variables("handed", parts...)...)
+	anybody.approved()
 	pretender := &owner{scenario: s, name: me.name, key: stranger.key}
 	pretended := pretender.grant("pretended", "pg", "pretended")
 	shop := s.workspace("shop", class, lists("pg", v1alpha1.DriverPostgres)).ready()
@@ -42,6 +46,12 @@ func TestOwnerKeysOutage(t *testing.T) {
 		)
 	}
 
+	// given somebody who may do no more than keep the keys
+	keeper := s.namespace + "-keeper"
+	_, err := s.cluster.kubectl(t.Context(), "apply", "--server-side", "-f", filepath.Join(root, "manifests/30-user-roles.yaml"))
+	s.must("apply the roles", err)
+	s.grant("RoleBinding", systemNamespace, "Role", "formspec-owner-key-admin", keeper)
+
 	// when
 	start := s.now()
 	configMaps := s.kube.CoreV1().ConfigMaps(systemNamespace)
@@ -50,16 +60,22 @@ func TestOwnerKeysOutage(t *testing.T) {
 	restore := func() {
 		if !restored {
 			restored = true
-			_, err := configMaps.Create(contextBeyond(t), &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.OwnerKeysConfigMap}, Data: map[string]string{me.name: publicKey(me.key)},
-			}, metav1.CreateOptions{})
-			s.must("create the keys", err)
+			_, err := s.cluster.kubectlWith(contextBeyond(t), fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap",
+				"metadata": {"name": %q}, "data": {%q: %q}}`, v1alpha1.OwnerKeysConfigMap, me.name, publicKey(me.key)),
+				"-n", systemNamespace, "--as="+keeper, "apply", "--server-side", "--field-manager="+me.name, "-f", "-")
+			s.must("create the keys as docs/grants.md says", err)
 		}
 	}
 	s.Cleanup(restore)
 
 	// then
 	s.eventually("what was verified stays in force", unavailable)
+	if err := heir.injectedNow(variables("handed", parts...)...); err != nil {
+		t.Error(err)
+	}
+	handed.patch(fmt.Sprintf(`{"spec":{"owner":%q}}`, stranger.name)) // of whom the claim that names nobody is none
+	anybody.denied(v1alpha1.ReasonOwnerKeysUnavailable)
+	heir.injects()
 	late := me.grant("late", "pg", "late")
 	newcomer := s.workspace("late", class, lists("pg", v1alpha1.DriverPostgres))
 	late.denied(v1alpha1.ReasonOwnerKeysUnavailable)

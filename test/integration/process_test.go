@@ -164,6 +164,8 @@ func (p *process) stop() {
 var (
 	programmingError = regexp.MustCompile(`DATA RACE|panic|PANIC|Cannot|no kind is registered|concurrent map`)
 	errorLine        = regexp.MustCompile(`^E\d{4} `)
+	// client-go says so of each list that a signal cuts off.
+	cutOff = regexp.MustCompile(`"Unexpected error when reading response body" err="context canceled"`)
 )
 
 // complaints returns the lines of the log that no operator should write.
@@ -178,7 +180,7 @@ func (p *process) complaints() error {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := lines.Text()
-		if programmingError.MatchString(line) || !p.troubled && errorLine.MatchString(line) {
+		if programmingError.MatchString(line) || !p.troubled && errorLine.MatchString(line) && !cutOff.MatchString(line) {
 			found = append(found, line)
 		}
 	}

@@ -12,11 +12,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -133,7 +135,7 @@ func TestManifestsHaveNoUnknownField(t *testing.T) {
 }
 
 func TestRolesHaveNoWildcard(t *testing.T) {
-	for _, file := range []string{"20-rbac.yaml", "30-user-roles.yaml"} {
+	for _, file := range []string{"20-rbac.yaml", "30-user-roles.yaml", "50-activator.yaml", "overlays/namespaced/rbac.yaml"} {
 		for name, rules := range roles(t, file) {
 			for _, rule := range rules {
 				for _, value := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames, rule.NonResourceURLs) {
@@ -144,6 +146,22 @@ func TestRolesHaveNoWildcard(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An operator that is bound in chosen namespaces only still tells about classes, which it can in the namespace "default" alone.
+func TestTheNamespacedOverlayLetsTheOperatorTellAboutClasses(t *testing.T) {
+	for _, object := range read(t, filepath.Join(dir, "overlays/namespaced/rbac.yaml")) {
+		role, ok := object.(*rbacv1.Role)
+		if !ok || role.Namespace != "default" {
+			continue
+		}
+		want := []rbacv1.PolicyRule{{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}
+		if !reflect.DeepEqual(role.Rules, want) {
+			t.Errorf("in the namespace default it may %v, want %v", role.Rules, want)
+		}
+		return
+	}
+	t.Error("there is no Role in the namespace default")
 }
 
 func TestOperatorCannotDeleteSecrets(t *testing.T) {
@@ -191,6 +209,20 @@ func TestUsersWriteSpecsOnly(t *testing.T) {
 		rules := found[name]
 		if len(rules) != 1 || !slices.Equal(rules[0].Resources, resources) {
 			t.Errorf("%s: %v, want %v", name, rules, resources)
+		}
+	}
+}
+
+// The owners' keys are what people enter. A ConfigMap in the manifests, even an empty one, would be theirs to lose.
+func TestManifestsNeverTouchTheOwnersKeys(t *testing.T) {
+	for _, file := range glob(t, "[0-9]*.yaml") {
+		if filepath.Base(file) == "10-crds.yaml" {
+			continue
+		}
+		for _, object := range read(t, file) {
+			if config, is := object.(*corev1.ConfigMap); is {
+				t.Errorf("%s has the ConfigMap %s", file, config.Name)
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 )
@@ -22,10 +23,10 @@ type Memory struct {
 	rewritten map[childName]reconcile.Rewritten
 }
 
-// childName is one child of one key.
+// childName is one child of one key, which may have several of a kind.
 type childName struct {
-	key  cache.ObjectName
-	kind string
+	key        cache.ObjectName
+	kind, name string
 }
 
 type mark struct {
@@ -97,24 +98,25 @@ func (m *Memory) Forget(key cache.ObjectName) {
 	}
 }
 
-// Rewrote remembers that something changed the key's last write of a child of this kind, or, without got, that nothing did.
-func (m *Memory) Rewrote(key cache.ObjectName, kind string, asked, got reconcile.Config, at time.Time) {
+// Rewrote remembers that something changed the key's last write of a child, or, without got, that nothing did.
+func (m *Memory) Rewrote(key cache.ObjectName, asked, got reconcile.Config, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	child := childName{key, ptr.Deref(asked.GetKind(), ""), ptr.Deref(asked.GetName(), "")}
 	if got == nil {
-		delete(m.rewritten, childName{key, kind})
+		delete(m.rewritten, child)
 		return
 	}
-	m.rewritten[childName{key, kind}] = reconcile.Rewritten{
+	m.rewritten[child] = reconcile.Rewritten{
 		Asked: reconcile.Fingerprint(asked), Got: reconcile.Fingerprint(got), Fields: reconcile.Differences(asked, got), At: at,
 	}
 }
 
 // Rewritten is what was remembered of the key's last write of a child. Nil: it arrived as it was sent.
-func (m *Memory) Rewritten(key cache.ObjectName, kind string) *reconcile.Rewritten {
+func (m *Memory) Rewritten(key cache.ObjectName, kind, name string) *reconcile.Rewritten {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r, found := m.rewritten[childName{key, kind}]; found {
+	if r, found := m.rewritten[childName{key, kind, name}]; found {
 		return &r
 	}
 	return nil

@@ -124,24 +124,24 @@ func TestForget(t *testing.T) {
 func TestARewrittenWriteIsRememberedByChild(t *testing.T) {
 	memory, at := apply.NewMemory(), time.Date(2026, 7, 10, 10, 0, 0, 0, time.UTC)
 	asked, got := corev1ac.ConfigMap("shop", "bank").WithData(map[string]string{"a": "b"}), corev1ac.ConfigMap("shop", "bank").WithData(map[string]string{"a": "c"})
-	memory.Rewrote(shop, "ConfigMap", asked.WithUID("uid").WithResourceVersion("7"), got, at)
+	memory.Rewrote(shop, asked.WithUID("uid").WithResourceVersion("7"), got, at)
 
-	r := memory.Rewritten(shop, "ConfigMap")
+	r := memory.Rewritten(shop, "ConfigMap", "shop")
 	if r == nil || r.Asked != reconcile.Fingerprint(corev1ac.ConfigMap("shop", "bank").WithData(map[string]string{"a": "b"})) || r.Got != reconcile.Fingerprint(got) || !r.At.Equal(at) {
 		t.Errorf("remembered %+v, want what was asked, whatever its preconditions, and what is left of it", r)
 	}
-	if memory.Rewritten(shop, "Service") != nil || memory.Rewritten(ledger, "ConfigMap") != nil {
+	if memory.Rewritten(shop, "Service", "shop") != nil || memory.Rewritten(shop, "ConfigMap", "shop-2") != nil || memory.Rewritten(ledger, "ConfigMap", "shop") != nil {
 		t.Error("another child is said to be rewritten")
 	}
-	memory.Rewrote(shop, "ConfigMap", asked, nil, at)
-	if r := memory.Rewritten(shop, "ConfigMap"); r != nil {
+	memory.Rewrote(shop, asked, nil, at)
+	if r := memory.Rewritten(shop, "ConfigMap", "shop"); r != nil {
 		t.Errorf("remembered %+v though the next write arrived as it was sent", r)
 	}
 
-	memory.Rewrote(shop, "ConfigMap", asked, got, at)
-	memory.Rewrote(ledger, "ConfigMap", asked, got, at)
+	memory.Rewrote(shop, asked, got, at)
+	memory.Rewrote(ledger, asked, got, at)
 	memory.Forget(shop)
-	if memory.Rewritten(shop, "ConfigMap") != nil || memory.Rewritten(ledger, "ConfigMap") == nil {
+	if memory.Rewritten(shop, "ConfigMap", "shop") != nil || memory.Rewritten(ledger, "ConfigMap", "shop") == nil {
 		t.Error("forgetting a key must forget its children, and no others")
 	}
 }

@@ -16,7 +16,7 @@ import (
 func Observe[T reconcile.Object, C reconcile.TypedConfig[C]](
 	m *Memory, key cache.ObjectName, manager, kind string, get func(name string) (T, error), name string, extract func(T, string) (C, error),
 ) (reconcile.Child[T, C], error) {
-	found := reconcile.Child[T, C]{Rewritten: m.Rewritten(key, kind)}
+	found := reconcile.Child[T, C]{Rewritten: m.Rewritten(key, kind, name)}
 	live, err := get(name)
 	if apierrors.IsNotFound(err) {
 		return found, nil

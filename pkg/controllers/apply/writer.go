@@ -20,19 +20,24 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/csaupgrade"
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 )
 
 // Writer writes children under one field manager.
 type Writer struct {
 	// Client of the built-in kinds.
 	Client kubernetes.Interface
+	// Dynamic is the client of other kinds. Nil: there are none.
+	Dynamic dynamic.Interface
 	// Manager is the field manager, one per controller.
 	Manager string
 }
@@ -66,12 +71,16 @@ func (w *Writer) Apply(ctx context.Context, write reconcile.Write, owns func(met
 		return send(ctx, w, w.Client.CoreV1().ConfigMaps(ns), c, corev1ac.ExtractConfigMap, write, owns)
 	case *corev1ac.ServiceApplyConfiguration:
 		return send(ctx, w, w.Client.CoreV1().Services(ns), c, corev1ac.ExtractService, write, owns)
+	case *discoveryv1ac.EndpointSliceApplyConfiguration:
+		return send(ctx, w, w.Client.DiscoveryV1().EndpointSlices(ns), c, discoveryv1ac.ExtractEndpointSlice, write, owns)
 	case *appsv1ac.DeploymentApplyConfiguration:
 		return send(ctx, w, w.Client.AppsV1().Deployments(ns), c, appsv1ac.ExtractDeployment, write, owns)
 	case *policyv1ac.PodDisruptionBudgetApplyConfiguration:
 		return send(ctx, w, w.Client.PolicyV1().PodDisruptionBudgets(ns), c, policyv1ac.ExtractPodDisruptionBudget, write, owns)
 	case *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration:
 		return send(ctx, w, w.Client.AutoscalingV2().HorizontalPodAutoscalers(ns), c, autoscalingv2ac.ExtractHorizontalPodAutoscaler, write, owns)
+	case *keda.HTTPScaledObject:
+		return send(ctx, w, w.scaledObjects(ns), c, keda.Extract, write, owns)
 	default:
 		return Result{}, fmt.Errorf("apply %s: no client for %T", ptr.Deref(write.Config.GetName(), ""), write.Config)
 	}
@@ -87,19 +96,26 @@ func (w *Writer) Delete(ctx context.Context, namespace string, child reconcile.R
 		api = w.Client.CoreV1().ConfigMaps(namespace)
 	case "Service":
 		api = w.Client.CoreV1().Services(namespace)
+	case "Endpoints":
+		api = w.Client.CoreV1().Endpoints(namespace) //nolint:staticcheck // deprecated for readers; who deletes has no other name for them
+	case "EndpointSlice":
+		api = w.Client.DiscoveryV1().EndpointSlices(namespace)
 	case "Deployment":
 		api = w.Client.AppsV1().Deployments(namespace)
 	case "PodDisruptionBudget":
 		api = w.Client.PolicyV1().PodDisruptionBudgets(namespace)
 	case "HorizontalPodAutoscaler":
 		api = w.Client.AutoscalingV2().HorizontalPodAutoscalers(namespace)
+	case keda.Kind:
+		api = w.scaledObjects(namespace)
 	default:
 		return fmt.Errorf("delete %s %s/%s: no client for the kind", child.Kind, namespace, child.Name)
 	}
-	err := api.Delete(ctx, child.Name, metav1.DeleteOptions{
-		Preconditions:     metav1.NewUIDPreconditions(string(child.UID)),
-		PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
-	})
+	options := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	if child.UID != "" {
+		options.Preconditions = metav1.NewUIDPreconditions(string(child.UID))
+	}
+	err := api.Delete(ctx, child.Name, options)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete %s %s/%s: %w", child.Kind, namespace, child.Name, err)
 	}

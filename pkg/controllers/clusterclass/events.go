@@ -24,8 +24,9 @@ func addIndexes(config Config) error {
 	return errors.Join(errs...)
 }
 
-// batch is how long changes in the number of Workspaces are collected: a burst of them is a few writes and not one each.
-const batch = time.Second
+// batch is how long changes in the number of Workspaces are collected: a burst of them is a few writes and not one each. Nothing is
+// decided by these numbers.
+const batch = 5 * time.Second
 
 // soon wakes a class whose numbers have changed.
 func (c *Controller) soon(class string) {

@@ -73,8 +73,9 @@ func hasLogin(claim *v1alpha1.ResourceClaim) bool {
 	return slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer)
 }
 
+// approved says whether the claim is in force, which in an outage of the owners' keys is not the same as Ready.
 func approved(claim *v1alpha1.ResourceClaim) bool {
-	return meta.IsStatusConditionTrue(claim.Status.Conditions, v1alpha1.ConditionReady)
+	return meta.IsStatusConditionFalse(claim.Status.Conditions, v1alpha1.ConditionDenied)
 }
 
 // managedHandler wakes the owner of a managed Secret that somebody else changed.

@@ -28,8 +28,9 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get Datastore %s: %w", key, err)
 	}
-	memo := c.offers.recall(key)
-	in := &reconcile.Input{Now: c.clock.Now(), Datastore: ds, Offer: memo.offer, Check: memo.check, Revision: rand.String(10)}
+	now := c.clock.Now()
+	memo := c.offers.recall(key, now)
+	in := &reconcile.Input{Now: now, Datastore: ds, Since: memo.since, Offer: memo.offer, Check: memo.check, Revision: rand.String(10)}
 	object, found, err := c.sources.GetByKey(index.Key(key.Namespace, ds.Spec.EndpointSecretRef.Name))
 	if err != nil {
 		return nil, fmt.Errorf("get the metadata of the endpoint Secret of Datastore %s: %w", key, err)

@@ -21,6 +21,7 @@ type offers struct {
 }
 
 type memo struct {
+	since    time.Time // when this process first looked
 	offer    *reconcile.Offer
 	endpoint datastore.Endpoint // of the offer
 	check    *reconcile.Check   // of the credentials in force
@@ -29,25 +30,25 @@ type memo struct {
 
 func newOffers() *offers { return &offers{byDS: map[cache.ObjectName]*memo{}} }
 
-// recall returns what is known of a Datastore. The values are not shared with later changes.
-func (o *offers) recall(key cache.ObjectName) memo {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if m := o.byDS[key]; m != nil {
-		return *m
-	}
-	return memo{}
-}
-
-func (o *offers) change(key cache.ObjectName, change func(*memo)) {
+// recall returns what is known of a Datastore, of which there is a memo from now on. The values are not shared with later changes.
+func (o *offers) recall(key cache.ObjectName, now time.Time) memo {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.byDS[key]
 	if m == nil {
-		m = &memo{}
+		m = &memo{since: now}
 		o.byDS[key] = m
 	}
-	change(m)
+	return *m
+}
+
+// change does nothing for a Datastore that is gone.
+func (o *offers) change(key cache.ObjectName, change func(*memo)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if m := o.byDS[key]; m != nil {
+		change(m)
+	}
 }
 
 func (o *offers) forget(key cache.ObjectName) {

@@ -100,7 +100,7 @@ func reasonOf(err error) string {
 
 // probe looks at the offer in the background. Its end wakes the key.
 func (c *Controller) probe(ctx context.Context, key cache.ObjectName, in *reconcile.Input) {
-	c.start(ctx, key, in.Offer.Origin, c.offers.recall(key).endpoint)
+	c.start(ctx, key, in.Offer.Origin, c.offers.recall(key, in.Now).endpoint)
 }
 
 // recheck looks at the credentials in force, from our own copy, in the background.

@@ -36,6 +36,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	if in == nil {
 		c.memory.Forget(key)
 		c.offers.forget(key)
+		c.pool.Forget(key)
 		return 0, nil
 	}
 	plan := reconcile.Make(*in)

@@ -18,6 +18,10 @@ const (
 	WorkspacesByClass = "spec.clusterClass"
 	// WorkspacesByLabel finds the Workspaces whose children and pods carry a label value, as namespace/value.
 	WorkspacesByLabel = v1alpha1.LabelWorkspace
+	// WorkspacesByUID finds a Workspace by its UID.
+	WorkspacesByUID = "metadata.uid"
+	// WorkspacesByHost finds the Workspaces that claim a host.
+	WorkspacesByHost = "spec.hosts"
 )
 
 // Workspaces adds the indexes of Workspaces to their informer, unless it has them.
@@ -30,6 +34,8 @@ func Workspaces(informer cache.TypedSharedIndexInformer[*v1alpha1.Workspace]) er
 		WorkspacesByLabel: func(ws *v1alpha1.Workspace) ([]string, error) {
 			return []string{Key(ws.Namespace, names.Label(ws.Name))}, nil
 		},
+		WorkspacesByUID:  func(ws *v1alpha1.Workspace) ([]string, error) { return []string{string(ws.UID)}, nil },
+		WorkspacesByHost: func(ws *v1alpha1.Workspace) ([]string, error) { return ws.Spec.Hosts, nil },
 		WorkspacesByDatastore: func(ws *v1alpha1.Workspace) ([]string, error) {
 			var keys []string
 			for _, listed := range slices.Concat(ws.Spec.Datastores, ws.Spec.Cache) {

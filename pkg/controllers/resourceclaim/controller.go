@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 
+	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -40,8 +42,10 @@ type Config struct {
 	Claims     formspecinformers.TypedResourceClaimInformer
 	Datastores formspecinformers.TypedDatastoreInformer
 	Workspaces formspecinformers.TypedWorkspaceInformer
-	// Secrets that carry our label: those of datastores and those of claims.
+	// Secrets that carry our label: those of datastores, of claims and of workspaces.
 	Secrets coreinformers.TypedSecretInformer
+	// Deployments that carry our label.
+	Deployments appsinformers.TypedDeploymentInformer
 
 	Judge *grants.Judge
 	// Roles makes the claims' own logins, and drops them.
@@ -66,11 +70,13 @@ type Controller struct {
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 
-	claims     formspeclisters.ResourceClaimLister
-	datastores formspeclisters.DatastoreLister
-	secrets    corelisters.SecretLister
-	claimIndex cache.TypedIndexer[*v1alpha1.ResourceClaim]
-	stores     map[string]apply.Store // by kind: where the events of what we write arrive
+	claims      formspeclisters.ResourceClaimLister
+	datastores  formspeclisters.DatastoreLister
+	workspaces  formspeclisters.WorkspaceLister
+	secrets     corelisters.SecretLister
+	deployments appslisters.DeploymentLister
+	claimIndex  cache.TypedIndexer[*v1alpha1.ResourceClaim]
+	stores      map[string]apply.Store // by kind: where the events of what we write arrive
 
 	queue  worker.Queue
 	worker *worker.Worker
@@ -84,20 +90,22 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		name += "-" + config.Scope
 	}
 	c := &Controller{
-		name:       name,
-		formspec:   config.FormSpec,
-		writer:     &apply.Writer{Client: config.Client, Manager: Name},
-		memory:     apply.NewMemory(),
-		judge:      config.Judge,
-		logins:     newLogins(config.Clock),
-		roles:      config.Roles,
-		cluster:    config.ClusterName,
-		recorder:   config.Recorder,
-		clock:      config.Clock,
-		claims:     config.Claims.Lister(),
-		datastores: config.Datastores.Lister(),
-		secrets:    config.Secrets.Lister(),
-		claimIndex: config.Claims.TypedInformer().GetTypedIndexer(),
+		name:        name,
+		formspec:    config.FormSpec,
+		writer:      &apply.Writer{Client: config.Client, Manager: Name},
+		memory:      apply.NewMemory(),
+		judge:       config.Judge,
+		logins:      newLogins(config.Clock),
+		roles:       config.Roles,
+		cluster:     config.ClusterName,
+		recorder:    config.Recorder,
+		clock:       config.Clock,
+		claims:      config.Claims.Lister(),
+		datastores:  config.Datastores.Lister(),
+		workspaces:  config.Workspaces.Lister(),
+		secrets:     config.Secrets.Lister(),
+		deployments: config.Deployments.Lister(),
+		claimIndex:  config.Claims.TypedInformer().GetTypedIndexer(),
 		stores: map[string]apply.Store{
 			"ResourceClaim": config.Claims.Informer().GetStore(),
 			"Secret":        config.Secrets.Informer().GetStore(),
@@ -139,6 +147,7 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	keep(config.Claims.TypedInformer().AddTypedEventHandler(c.claimHandler(), options))
 	keep(config.Datastores.TypedInformer().AddTypedEventHandler(c.datastoreHandler(), options))
 	keep(config.Secrets.TypedInformer().AddTypedEventHandler(c.secretHandler(), options))
+	keep(config.Deployments.TypedInformer().AddTypedEventHandler(c.deploymentHandler(), options))
 	keep(config.Workspaces.TypedInformer().AddTypedEventHandler(c.workspaceHandler(), options))
 	errs = append(errs, config.Judge.Keys.OnChange(ctx, c.enqueueAll))
 	return errors.Join(errs...)

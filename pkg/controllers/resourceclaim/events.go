@@ -5,25 +5,44 @@ package resourceclaim
 
 import (
 	"slices"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
 func addIndexes(config Config) error { return index.Claims(config.Claims.TypedInformer()) }
+
+// arrival is how long a new claim waits for the Datastore and the Workspace that it names: what is created together arrives together, and a
+// verdict that holds for a moment is not worth a write.
+const arrival = 500 * time.Millisecond
+
+// arrives wakes a claim at once if all that it names is there, and in a moment if not. What comes meanwhile wakes it.
+func (c *Controller) arrives(claim *v1alpha1.ResourceClaim) {
+	_, noDatastore := c.datastores.Datastores(claim.Namespace).Get(claim.Spec.Datastore)
+	_, noWorkspace := c.workspaces.Workspaces(claim.Namespace).Get(claim.Spec.Workspace)
+	if key := cache.MetaObjectToName(claim); claim.Status.ObservedGeneration > 0 || (noDatastore == nil && noWorkspace == nil) {
+		c.queue.Add(key)
+	} else {
+		c.queue.AddAfter(key, arrival)
+	}
+}
 
 // claimHandler wakes a claim and its rivals: those for the same workspace and datastore, of which the latest wins.
 func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.ResourceClaim] {
 	wake := func(claim *v1alpha1.ResourceClaim) {
 		for _, other := range c.find(index.ClaimsByWorkspace, claim.Namespace, claim.Spec.Workspace) {
 			if other.Spec.Datastore == claim.Spec.Datastore {
-				c.queue.Add(cache.MetaObjectToName(other))
+				c.arrives(other)
 			}
 		}
 	}
@@ -73,11 +92,15 @@ func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha
 	}
 }
 
-// secretHandler wakes the claim whose own login somebody changed, and the claims for a datastore whose credentials have come or changed.
+// secretHandler wakes the claim whose own login somebody changed, the claims for a datastore whose credentials have come or changed, and the
+// claims of a workspace that was handed other credentials.
 func (c *Controller) secretHandler() cache.TypedResourceEventHandler[*corev1.Secret] {
 	wake := func(secret *corev1.Secret) {
 		switch owner := metav1.GetControllerOfNoCopy(secret); {
 		case owner == nil:
+			if workspace := secret.Annotations[v1alpha1.AnnotationWorkspaceName]; secret.Name == names.Credentials(workspace) {
+				c.wakeReplaced(secret.Namespace, workspace)
+			}
 		case owner.Kind == "ResourceClaim" && secret.Labels[v1alpha1.LabelClaim] != "":
 			if key := cache.NewObjectName(secret.Namespace, owner.Name); !c.memory.Echo(key, secret.ResourceVersion) {
 				c.queue.Add(key)
@@ -112,6 +135,39 @@ func (c *Controller) wakeLogins(namespace, datastore string) {
 	}
 }
 
+// batch is how long the steps of a rollout are collected.
+const batch = 100 * time.Millisecond
+
+// deploymentHandler wakes the claims with logins of their own whose workspace has got ahead with a rollout.
+func (c *Controller) deploymentHandler() cache.TypedResourceEventHandler[*appsv1.Deployment] {
+	wake := func(deployment *appsv1.Deployment) {
+		if owner := metav1.GetControllerOfNoCopy(deployment); owner != nil && owner.Kind == "Workspace" {
+			c.wakeReplaced(deployment.Namespace, owner.Name)
+		}
+	}
+	return cache.TypedResourceEventHandlerFuncs[*appsv1.Deployment]{
+		UpdateFunc: func(old, cur *appsv1.Deployment) {
+			if old.Generation != cur.Generation || !equality.Semantic.DeepEqual(old.Status, cur.Status) {
+				wake(cur)
+			}
+		},
+		DeleteFunc: func(deployment cache.DeletedObject[*appsv1.Deployment]) {
+			if deployment.OptionalObj != nil {
+				wake(deployment.OptionalObj)
+			}
+		},
+	}
+}
+
+// wakeReplaced wakes the claims of a workspace that have logins of their own, one of which may be in the way of nobody any more.
+func (c *Controller) wakeReplaced(namespace, workspace string) {
+	for _, claim := range c.find(index.ClaimsByWorkspace, namespace, workspace) {
+		if slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer) {
+			c.queue.AddAfter(cache.MetaObjectToName(claim), batch)
+		}
+	}
+}
+
 // workspaceHandler wakes the claims for a workspace that has come or gone.
 func (c *Controller) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha1.Workspace] {
 	return cache.TypedResourceEventHandlerDetailedFuncs[*v1alpha1.Workspace]{
@@ -128,7 +184,7 @@ func (c *Controller) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha
 
 func (c *Controller) wakeAll(indexName, namespace, name string) {
 	for _, claim := range c.find(indexName, namespace, name) {
-		c.queue.Add(cache.MetaObjectToName(claim))
+		c.arrives(claim)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
+	"github.com/formspec/formspec-operator/pkg/datastore"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
@@ -43,6 +44,9 @@ func (c *Controller) gatherRole(key cache.ObjectName, in *resourceclaim.Input) (
 		return err
 	}
 	place := in.Place()
+	if role.Use, err = c.use(place, in); err != nil {
+		return err
+	}
 	role.Name, role.Last, role.Revision = c.login(in.Claim, place).Name(), c.logins.last(key, in.Claim.UID), rand.String(10)
 	if role.Datastore, err = c.datastores.Datastores(key.Namespace).Get(place.Datastore); apierrors.IsNotFound(err) {
 		role.Datastore = nil
@@ -63,4 +67,27 @@ func (c *Controller) admin(ds *v1alpha1.Datastore) *corev1.Secret {
 		return nil
 	}
 	return secret
+}
+
+// use finds out whether the workspace still needs the claim's login.
+func (c *Controller) use(place resourceclaim.Place, in *resourceclaim.Input) (resourceclaim.Use, error) {
+	if !in.Role.Secret.Exists() {
+		return resourceclaim.NotUsed, nil
+	}
+	namespace := in.Claim.Namespace
+	credentials, err := c.secrets.Secrets(namespace).Get(names.Credentials(place.Workspace))
+	if apierrors.IsNotFound(err) {
+		return resourceclaim.NotUsed, nil
+	}
+	if err != nil {
+		return resourceclaim.NotUsed, fmt.Errorf("get the credentials of Workspace %q: %w", place.Workspace, err)
+	}
+	deployment, err := c.deployments.Deployments(namespace).Get(names.Deployment(place.Workspace))
+	if apierrors.IsNotFound(err) {
+		return resourceclaim.NotUsed, nil
+	}
+	if err != nil {
+		return resourceclaim.NotUsed, fmt.Errorf("get the Deployment of Workspace %q: %w", place.Workspace, err)
+	}
+	return resourceclaim.UseOf(in.Role.Secret.Live.Data[datastore.KeyUser], credentials, deployment), nil
 }

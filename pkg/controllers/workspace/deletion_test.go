@@ -200,12 +200,12 @@ func TestAWorkspaceThatVanishedIsForgotten(t *testing.T) {
 	run(t, []runtime.Object{aClass()}, func(f *fixture) {
 		behind := &version{"1"}
 		f.memory.Wrote(shop, behind, "2")
-		f.memory.Rewrote(shop, "Service", corev1ac.Service(childName, "bank"), corev1ac.Service(childName, "bank"), time.Now())
+		f.memory.Rewrote(shop, corev1ac.Service(childName, "bank"), corev1ac.Service(childName, "bank"), time.Now())
 		behind.seen = "2"
 		if _, err := f.syncOnce(); err != nil {
 			f.t.Fatal(err)
 		}
-		if f.memory.Rewritten(shop, "Service") != nil {
+		if f.memory.Rewritten(shop, "Service", childName) != nil {
 			f.t.Error("what a policy did to its child is remembered for ever")
 		}
 	})

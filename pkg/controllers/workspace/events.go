@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,14 +28,28 @@ import (
 type (
 	workspaceIndexer = cache.TypedIndexer[*v1alpha1.Workspace]
 	podIndexer       = cache.TypedIndexer[*corev1.Pod]
+	sliceIndexer     = cache.TypedIndexer[*discoveryv1.EndpointSlice]
 )
 
 // podsByLabel finds the pods of a Workspace.
 const podsByLabel = v1alpha1.LabelWorkspace
 
+// slicesByService finds the EndpointSlices of a Service.
+const slicesByService = discoveryv1.LabelServiceName
+
 func addIndexes(config Config) error {
+	var errs []error
+	for _, workspaces := range config.Rivals {
+		errs = append(errs, index.Workspaces(workspaces.TypedInformer()))
+	}
 	return errors.Join(
+		errors.Join(errs...),
 		index.Workspaces(config.Workspaces.TypedInformer()),
+		config.EndpointSlices.TypedInformer().AddTypedIndexers(cache.TypedIndexers[*discoveryv1.EndpointSlice]{
+			slicesByService: func(slice *discoveryv1.EndpointSlice) ([]string, error) {
+				return []string{index.Key(slice.Namespace, slice.Labels[discoveryv1.LabelServiceName])}, nil
+			},
+		}),
 		index.Claims(config.Claims.TypedInformer()),
 		config.Pods.TypedInformer().AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{
 			podsByLabel: func(pod *corev1.Pod) ([]string, error) {
@@ -169,6 +184,7 @@ func (c *Controller) classHandler() cache.TypedResourceEventHandler[*v1alpha1.Cl
 		}
 		for _, ws := range workspaces {
 			c.enqueue(cache.MetaObjectToName(ws), now)
+			c.wakeRivals(ws.Spec.Hosts)
 		}
 	}
 	return cache.TypedResourceEventHandlerDetailedFuncs[*v1alpha1.ClusterClass]{

@@ -12,7 +12,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/activity"
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/grants"
 	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
@@ -46,6 +49,8 @@ var (
 	configMapsResource  = corev1.SchemeGroupVersion.WithResource("configmaps")
 	secretsResource     = corev1.SchemeGroupVersion.WithResource("secrets")
 	budgetsResource     = policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets")
+	slicesResource      = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
+	leasesResource      = coordinationv1.SchemeGroupVersion.WithResource("leases")
 	autoscalersResource = autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")
 )
 
@@ -101,14 +106,22 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 		kinds := own.Formspec().V1alpha1()
 		keys := ownerkeys.New(f.kube, "formspec-system")
 		judge := grants.NewJudge(keys, resourceclaim.Settings{}, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces())
+		requests, err := activity.New(ctx, f.kube, clock.RealClock{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		c, err := New(ctx, Config{
+			Activity: requests, EndpointSlices: children.Discovery().V1().EndpointSlices(),
 			Client: f.kube, FormSpec: f.server.formspec,
 			Workspaces: kinds.Workspaces(), ClusterClasses: kinds.ClusterClasses(), Datastores: kinds.Datastores(), Claims: kinds.ResourceClaims(),
 			Deployments: children.Apps().V1().Deployments(), Services: children.Core().V1().Services(),
 			ConfigMaps: children.Core().V1().ConfigMaps(), Secrets: children.Core().V1().Secrets(), Pods: children.Core().V1().Pods(),
 			Autoscalers: children.Autoscaling().V2().HorizontalPodAutoscalers(), DisruptionBudgets: children.Policy().V1().PodDisruptionBudgets(),
 			Ledger: admission.NewLedger(), Judge: judge, Restarts: f.desk, Recorder: f, Clock: clock.RealClock{},
-			Settings: workspace.Settings{ClusterName: "jkt-1", Image: "formahub/formspec-resource:1.4.2"},
+			Settings: workspace.Settings{
+				ClusterName: "jkt-1", Image: "formahub/formspec-resource:1.4.2",
+				ScaleToZero: workspace.ModeActivator, IdleAfter: 5 * time.Minute, WakeDeadline: time.Minute,
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +136,8 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 		defer c.queue.ShutDown()
 		own.StartWithContext(ctx)
 		children.StartWithContext(ctx)
-		if !cache.WaitFor(ctx, "", c.synced...) {
+		requests.Start(ctx)
+		if !cache.WaitFor(ctx, "", append(requests.Synced(), c.synced...)...) {
 			t.Fatal("the handlers have not seen the first lists")
 		}
 		synctest.Wait()

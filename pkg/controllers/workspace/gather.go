@@ -9,10 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -45,6 +47,10 @@ func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
 	if in.Children, err = c.children(key); err != nil {
 		return nil, err
 	}
+	if in.Hosts, err = c.refusedHosts(ws); err != nil {
+		return nil, err
+	}
+	c.traffic(in)
 	return in, c.bindings(key, in)
 }
 
@@ -56,7 +62,7 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 	}
 	for _, j := range judged {
 		binding := workspace.Binding{Claim: j.Claim, Approved: j.Verdict.Approved, Reason: j.Verdict.Reason, Message: j.Verdict.Message}
-		if binding.Credentials, err = c.inForce(j.Claim); err != nil {
+		if binding.Credentials, binding.Awaited, err = c.inForce(j.Claim); err != nil {
 			return err
 		}
 		in.Bindings = append(in.Bindings, binding)
@@ -79,27 +85,29 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 }
 
 // inForce is the managed Secret with the credentials that the claim gets: the datastore's, or with roles PerClaim those of the claim's own
-// login. Nil: there are none yet, or somebody else's Secret has the name.
-func (c *Controller) inForce(claim *v1alpha1.ResourceClaim) (*corev1.Secret, error) {
+// login. Nil: there are none yet, or somebody else's Secret has the name. They are awaited unless the datastore or the login has failed.
+func (c *Controller) inForce(claim *v1alpha1.ResourceClaim) (credentials *corev1.Secret, awaited bool, err error) {
 	ds, err := c.datastores.Datastores(claim.Namespace).Get(claim.Spec.Datastore)
 	if err != nil {
-		return nil, nil // a cache has it, or has not
+		return nil, false, nil // a cache has it, or has not
 	}
+	awaited = !meta.IsStatusConditionFalse(ds.Status.Conditions, v1alpha1.ConditionValidated)
 	name, owner := names.Datastore(ds.Name), metav1.Object(ds)
 	if resourceclaim.PerClaim(ds) {
+		awaited = awaited && !meta.IsStatusConditionFalse(claim.Status.Conditions, v1alpha1.ConditionRoleReady)
 		name, owner = names.Claim(claim.Name), claim
 	}
 	secret, err := c.secrets.Secrets(claim.Namespace).Get(name)
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, awaited, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get the credentials for ResourceClaim %q: %w", claim.Name, err)
+		return nil, false, fmt.Errorf("get the credentials for ResourceClaim %q: %w", claim.Name, err)
 	}
 	if !metav1.IsControlledBy(secret, owner) || secret.Annotations[v1alpha1.AnnotationRevision] == "" {
-		return nil, nil // a claim that has no login has an empty Secret
+		return nil, awaited, nil // a claim that has no login has an empty Secret
 	}
-	return secret, nil
+	return secret, false, nil
 }
 
 func (c *Controller) children(key cache.ObjectName) (children workspace.Children, err error) {
@@ -111,6 +119,18 @@ func (c *Controller) children(key cache.ObjectName) (children workspace.Children
 		return children, err
 	}
 	if children.Service, err = apply.Observe(c.memory, key, Name, "Service", c.services.Services(ns).Get, name, corev1ac.ExtractService); err != nil {
+		return children, err
+	}
+	if children.PodsService, err = apply.Observe(c.memory, key, Name, "Service", c.services.Services(ns).Get, names.Pods(key.Name), corev1ac.ExtractService); err != nil {
+		return children, err
+	}
+	if children.Slice, err = apply.Observe(c.memory, key, Name, "EndpointSlice", c.endpointSlices.EndpointSlices(ns).Get, names.Activator(key.Name), discoveryv1ac.ExtractEndpointSlice); err != nil {
+		return children, err
+	}
+	if children.HTTPScaledObject, err = c.scaledObject(key); err != nil {
+		return children, err
+	}
+	if children.Theirs, err = c.theirs(key); err != nil {
 		return children, err
 	}
 	if children.Deployment, err = apply.Observe(c.memory, key, Name, "Deployment", c.deployments.Deployments(ns).Get, name, appsv1ac.ExtractDeployment); err != nil {

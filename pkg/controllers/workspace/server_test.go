@@ -91,6 +91,7 @@ func (s *server) receive(request string) error {
 var kindOf = map[string]string{
 	"workspaces": "Workspace", "clusterclasses": "ClusterClass", "deployments": "Deployment", "services": "Service", "configmaps": "ConfigMap",
 	"secrets": "Secret", "poddisruptionbudgets": "PodDisruptionBudget", "horizontalpodautoscalers": "HorizontalPodAutoscaler", "pods": "Pod",
+	"endpointslices": "EndpointSlice", "endpoints": "Endpoints", "leases": "Lease",
 }
 
 func (s *server) react(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {

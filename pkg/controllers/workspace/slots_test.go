@@ -53,6 +53,7 @@ func newCaches(t *testing.T) *caches {
 	keys := ownerkeys.New(client, "formspec-system")
 	controller, err := New(t.Context(), Config{
 		Client:            client,
+		EndpointSlices:    children.Discovery().V1().EndpointSlices(),
 		Workspaces:        kinds.Workspaces(),
 		ClusterClasses:    kinds.ClusterClasses(),
 		Datastores:        kinds.Datastores(),

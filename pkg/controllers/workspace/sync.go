@@ -38,6 +38,11 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	c.admit(in)
 	plan := workspace.Make(*in)
+	if plan.FallsAsleep {
+		if quiet, err := c.stillQuiet(ctx, in); err != nil || !quiet {
+			return staleLease, err
+		}
+	}
 	version, refused := c.execute(ctx, key, in, plan)
 	after := plan.After
 	switch in.Refusal = apply.Refusal(refused); {
@@ -50,6 +55,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	case refused != nil:
 		return 0, refused // a fault that passes says nothing about the Workspace
 	}
+	c.learn(in, plan)
 	if err := c.updateStatus(ctx, key, in.Workspace, version, plan.Status); err != nil {
 		return 0, err
 	}
@@ -103,14 +109,14 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *work
 }
 
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reconcile.Write, owns func(metav1.Object) bool) error {
-	kind := ptr.Deref(write.Config.GetKind(), "")
-	klog.FromContext(ctx).V(2).Info("Applying child", "workspace", key, "kind", kind, "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
+	kind, name := ptr.Deref(write.Config.GetKind(), ""), ptr.Deref(write.Config.GetName(), "")
+	klog.FromContext(ctx).V(2).Info("Applying child", "workspace", key, "kind", kind, "name", name, "create", write.Create)
 	result, err := c.writer.Apply(ctx, write, owns)
 	if err != nil {
 		return err
 	}
-	c.memory.Rewrote(key, kind, write.Config, result.Rewritten, c.clock.Now())
-	if r := c.memory.Rewritten(key, kind); r == nil || !r.Hidden() { // else the cache will never see it
+	c.memory.Rewrote(key, write.Config, result.Rewritten, c.clock.Now())
+	if r := c.memory.Rewritten(key, kind, name); r == nil || !r.Hidden() { // else the cache will never see it
 		c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
 	}
 	if result.Existed {

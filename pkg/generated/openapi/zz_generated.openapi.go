@@ -1032,6 +1032,13 @@ func schema_pkg_apis_formspec_v1alpha1_ResourceClaimStatus(ref common.ReferenceC
 							Format:      "int64",
 						},
 					},
+					"verifiedOwner": {
+						SchemaProps: spec.SchemaProps{
+							Description: "verifiedOwner is the Datastore's owner whose signature was verified. While the owners' keys cannot be read, the claim stands for that owner only. Empty: none was.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -1042,7 +1049,7 @@ func schema_pkg_apis_formspec_v1alpha1_ResourceClaimStatus(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions by type: Ready, Stalled, Denied.",
+							Description: "conditions by type: Ready, Stalled, Denied, and RoleReady with roles PerClaim.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1357,7 +1364,7 @@ func schema_pkg_apis_formspec_v1alpha1_WorkspaceStatus(ref common.ReferenceCallb
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, Overridden.",
+							Description: "conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, ScaleToZeroActive, HostsAccepted, Overridden.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -24,6 +24,8 @@ type Input struct {
 	Now time.Time
 	// Datastore is the object itself, never nil.
 	Datastore *v1alpha1.Datastore
+	// Since is when this process first looked at the Datastore.
+	Since time.Time
 	// Source is the endpoint Secret as its metadata tells. Nil: there is none.
 	Source *Source
 	// Offer is what was read from the endpoint Secret, and what became of it. Nil: nothing was read yet.

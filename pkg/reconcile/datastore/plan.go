@@ -57,7 +57,7 @@ func (in Input) Origin() string {
 // inForce says whether the managed Secret holds what the endpoint Secret offers, and nobody has changed it since.
 func (in Input) inForce() bool {
 	return in.Managed.Exists() && in.owned() && in.Managed.Live.Annotations[v1alpha1.AnnotationOrigin] == in.Origin() &&
-		maps.EqualFunc(in.Managed.Live.Data, in.Managed.Ours.Data, bytes.Equal)
+		reconcile.CredentialsIntact(in.Managed.Live, in.Managed.Ours.Data)
 }
 
 // current is the offer, if it is of the endpoint Secret as it is now.
@@ -139,8 +139,8 @@ func (in Input) maintain(p *Plan) {
 		return
 	}
 	switch check := in.check(); {
-	case check == nil && in.validated():
-		p.After = checkEvery // a restart probes nobody
+	case check == nil && in.validated(): // a restart probes nobody at once
+		p.After, p.Recheck = due(in.Now, in.Since, checkEvery)
 	case check == nil:
 		p.Recheck = true
 	case check.OK:
@@ -198,7 +198,9 @@ func (in Input) managed(origin, revision string, data map[string][]byte) *corev1
 	ds := in.Datastore
 	return corev1ac.Secret(names.Datastore(ds.Name), ds.Namespace).
 		WithLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelDatastore: names.Label(ds.Name)}).
-		WithAnnotations(map[string]string{v1alpha1.AnnotationOrigin: origin, v1alpha1.AnnotationRevision: revision}).
+		WithAnnotations(map[string]string{
+			v1alpha1.AnnotationOrigin: origin, v1alpha1.AnnotationRevision: revision, v1alpha1.AnnotationParts: reconcile.CredentialParts(data),
+		}).
 		WithOwnerReferences(metav1ac.OwnerReference().
 			WithAPIVersion(v1alpha1.SchemeGroupVersion.String()).WithKind("Datastore").WithName(ds.Name).WithUID(ds.UID).
 			WithController(true).WithBlockOwnerDeletion(true)).

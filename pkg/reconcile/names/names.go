@@ -14,6 +14,8 @@ const (
 	maxLabel  = 63 // of a label value and of a Service name (RFC 1123, RFC 1035)
 	hashChars = 10
 	prefix    = "formspec-resource-"
+
+	podsSuffix = "-pods"
 )
 
 // Label is the value of the label formspec.dev/workspace for a Workspace of that name.
@@ -28,11 +30,27 @@ func ConfigMap(workspace string) string { return Deployment(workspace) + "-confi
 // Credentials is the name of the Workspace's credentials Secret, which outlives it.
 func Credentials(workspace string) string { return Deployment(workspace) + "-db-credentials" }
 
+// Pods is the name of the Workspace's headless Service, whose EndpointSlices list its pods while the Workspace may sleep. A Service's name
+// must be a DNS label, so a long one is shortened here although Deployment is short enough.
+func Pods(workspace string) string {
+	if name := Deployment(workspace) + podsSuffix; len(name) <= maxLabel {
+		return name
+	}
+	sum := sha256.Sum256([]byte(workspace))
+	hash := hex.EncodeToString(sum[:])[:hashChars]
+	room := maxLabel - len(prefix) - len(hash) - 1 - len(podsSuffix)
+	short := strings.TrimRight(strings.ReplaceAll(workspace, ".", "-")[:room], "-")
+	return prefix + short + "-" + hash + podsSuffix
+}
+
 // Datastore is the name of the managed Secret of a Datastore of that name.
 func Datastore(datastore string) string { return safe("formspec-datastore-", datastore) }
 
 // Claim is the name of the Secret with the own login of a ResourceClaim of that name.
 func Claim(claim string) string { return safe("formspec-claim-", claim) }
+
+// Activator is the name of the EndpointSlice that leads the Workspace's Service to the activator.
+func Activator(workspace string) string { return Deployment(workspace) + "-activator" }
 
 // safe joins the two parts if the result is a DNS label; else it replaces dots, shortens the name and appends a hash of the whole
 // name, so that two names which share their beginning stay apart.

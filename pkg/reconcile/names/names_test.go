@@ -20,7 +20,7 @@ func TestNamesAreValidAndApart(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, w := range workspaces {
-		for kind, name := range map[string]string{"label": Label(w), "deployment": Deployment(w), "configmap": ConfigMap(w), "secret": Credentials(w)} {
+		for kind, name := range map[string]string{"label": Label(w), "deployment": Deployment(w), "configmap": ConfigMap(w), "secret": Credentials(w), "pods": Pods(w)} {
 			if other, taken := seen[kind+"/"+name]; taken {
 				t.Errorf("%s %q serves both %q and %q", kind, name, w, other)
 			}
@@ -31,6 +31,9 @@ func TestNamesAreValidAndApart(t *testing.T) {
 		}
 		if problems := validation.IsDNS1035Label(Deployment(w)); len(problems) > 0 {
 			t.Errorf("name of the Service of %q: %q: %v", w, Deployment(w), problems)
+		}
+		if problems := validation.IsDNS1035Label(Pods(w)); len(problems) > 0 {
+			t.Errorf("name of the headless Service of %q: %q: %v", w, Pods(w), problems)
 		}
 		for _, name := range []string{ConfigMap(w), Credentials(w)} {
 			if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
@@ -45,6 +48,7 @@ func TestNamesOfTheContract(t *testing.T) {
 		Deployment("bank-mandiri-prod"):             "formspec-resource-bank-mandiri-prod",
 		ConfigMap("bank-mandiri-prod"):              "formspec-resource-bank-mandiri-prod-config",
 		Credentials("bank-mandiri-prod"):            "formspec-resource-bank-mandiri-prod-db-credentials",
+		Pods("bank-mandiri-prod"):                   "formspec-resource-bank-mandiri-prod-pods",
 		Label("bank-mandiri-prod"):                  "bank-mandiri-prod",
 		Deployment(strings.Repeat("w", 45)):         "formspec-resource-" + strings.Repeat("w", 45),
 		Label("a.b"):                                "a-b-" + "2e7336dc8e",
@@ -52,6 +56,14 @@ func TestNamesOfTheContract(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestTheActivatorsSliceFitsAnyWorkspace(t *testing.T) {
+	for _, w := range []string{"w", "a.b", strings.Repeat("w", 253)} {
+		if problems := validation.IsDNS1123Subdomain(Activator(w)); len(problems) > 0 || Activator(w) == Deployment(w) {
+			t.Errorf("name for %q: %q: %v", w, Activator(w), problems)
 		}
 	}
 }

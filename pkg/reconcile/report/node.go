@@ -16,13 +16,13 @@ const LabelPrefix = "formspec.dev/"
 
 // The reasons why a node is not healthy.
 const (
-	ReasonNotReady           = "NotReady"
-	ReasonNetworkUnavailable = "NetworkUnavailable"
-	ReasonMemoryPressure     = "MemoryPressure"
-	ReasonDiskPressure       = "DiskPressure"
-	ReasonPIDPressure        = "PIDPressure"
-	ReasonCordoned           = "Cordoned"
-	ReasonTerminating        = "Terminating"
+	notReady           = "NotReady"
+	networkUnavailable = "NetworkUnavailable"
+	memoryPressure     = "MemoryPressure"
+	diskPressure       = "DiskPressure"
+	pidPressure        = "PIDPressure"
+	cordoned           = "Cordoned"
+	terminating        = "Terminating"
 )
 
 // Health says how a node is, with every reason, the worst first. A node that cannot run pods is unhealthy, one that should not be given
@@ -34,28 +34,28 @@ func Health(node *corev1.Node) (clustercontrol.Health, []string) {
 	}
 	var unhealthy, degraded []string
 	if conditions[corev1.NodeReady] != corev1.ConditionTrue { // Unknown: it is not heard of
-		unhealthy = append(unhealthy, ReasonNotReady)
+		unhealthy = append(unhealthy, notReady)
 	}
 	if conditions[corev1.NodeNetworkUnavailable] == corev1.ConditionTrue {
-		unhealthy = append(unhealthy, ReasonNetworkUnavailable)
+		unhealthy = append(unhealthy, networkUnavailable)
 	}
 	for _, pressure := range []struct {
 		condition corev1.NodeConditionType
 		reason    string
 	}{
-		{corev1.NodeMemoryPressure, ReasonMemoryPressure},
-		{corev1.NodeDiskPressure, ReasonDiskPressure},
-		{corev1.NodePIDPressure, ReasonPIDPressure},
+		{corev1.NodeMemoryPressure, memoryPressure},
+		{corev1.NodeDiskPressure, diskPressure},
+		{corev1.NodePIDPressure, pidPressure},
 	} {
 		if conditions[pressure.condition] == corev1.ConditionTrue {
 			degraded = append(degraded, pressure.reason)
 		}
 	}
 	if node.Spec.Unschedulable {
-		degraded = append(degraded, ReasonCordoned)
+		degraded = append(degraded, cordoned)
 	}
 	if node.DeletionTimestamp != nil {
-		degraded = append(degraded, ReasonTerminating)
+		degraded = append(degraded, terminating)
 	}
 	switch {
 	case len(unhealthy) > 0:

@@ -114,7 +114,9 @@ func (in Input) unchanged() *corev1ac.SecretApplyConfiguration {
 
 func (in Input) filled(origin, revision string, data map[string][]byte) *corev1ac.SecretApplyConfiguration {
 	return in.blank().
-		WithAnnotations(map[string]string{v1alpha1.AnnotationOrigin: origin, v1alpha1.AnnotationRevision: revision}).
+		WithAnnotations(map[string]string{
+			v1alpha1.AnnotationOrigin: origin, v1alpha1.AnnotationRevision: revision, v1alpha1.AnnotationParts: reconcile.CredentialParts(data),
+		}).
 		WithData(data)
 }
 

@@ -96,8 +96,12 @@ func (in Input) verifyDatastoreKey() *Verdict {
 	return faulty(v1alpha1.VerifyGrant(in.Claim, in.Settings.ClusterName, key))
 }
 
-// verifiedBefore says whether the status remembers that this generation was verified by its signature. Only the operator writes a status.
+// verifiedBefore says whether the status remembers that this generation was verified by the signature of the owner that the Datastore has
+// now: a claim that names no grantor would stand for whoever becomes the owner. Only the operator writes a status.
 func (in Input) verifiedBefore() bool {
+	if in.Claim.Status.VerifiedOwner != in.Datastore.Spec.Owner {
+		return false
+	}
 	ready := meta.FindStatusCondition(in.Claim.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.ObservedGeneration != in.Claim.Generation {
 		return false

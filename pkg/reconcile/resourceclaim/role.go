@@ -4,7 +4,6 @@
 package resourceclaim
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -41,6 +40,8 @@ type Role struct {
 	Admin string
 	// Name is the login's on the server, for people.
 	Name string
+	// Use says whether the workspace still needs the login.
+	Use Use
 	// Last is the last attempt to make or drop the login. Nil: there was none since the operator started.
 	Last *Attempt
 	// Revision is a fresh random word, for credentials that are new.
@@ -88,6 +89,9 @@ func (in Input) planRole(v Verdict, p *Plan) *metav1.Condition {
 	}
 	if wanted && in.Place() == in.granted() {
 		return in.makeLogin(p)
+	}
+	if kept := in.keepReplaced(v, p); kept != nil {
+		return kept
 	}
 	return in.dropLogin(wanted, p)
 }
@@ -232,16 +236,9 @@ func (p *Plan) until(now, then time.Time) {
 	}
 }
 
-// loginInForce says whether the Secret has a login that nobody has changed since. What somebody else has added does not count.
+// loginInForce says whether the Secret has a login that nobody has changed since.
 func (in Input) loginInForce() bool {
 	child := in.Role.Secret
-	if !child.Exists() || !in.owned() || child.Live.Annotations[v1alpha1.AnnotationRevision] == "" {
-		return false
-	}
-	for _, key := range []string{"uri", "host", "port", "user", "password", "database", "ca.crt"} {
-		if value, found := child.Live.Data[key]; found && !bytes.Equal(value, child.Ours.Data[key]) {
-			return false
-		}
-	}
-	return len(child.Ours.Data["uri"]) > 0 && len(child.Ours.Data["user"]) > 0 && len(child.Ours.Data["password"]) > 0
+	return child.Exists() && in.owned() && child.Live.Annotations[v1alpha1.AnnotationRevision] != "" &&
+		reconcile.CredentialsIntact(child.Live, child.Ours.Data)
 }

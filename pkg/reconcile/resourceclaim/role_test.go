@@ -141,6 +141,7 @@ func TestRole(t *testing.T) {
 		"the login is in force":         {[]option{inForce}, 0, false, false, "", "", "", isTrue, v1alpha1.ReasonRoleInForce, 0},
 		"somebody took the label off":   {[]option{inForce, stolenLabel}, 0, false, false, "", "login fresh", "", isTrue, v1alpha1.ReasonRoleInForce, 0},
 		"somebody changed the password": {[]option{inForce, forged}, 0, true, true, "", "", "", isUnknown, v1alpha1.ReasonRolePending, 0},
+		"somebody deleted a key":        {[]option{inForce, robbed}, 0, true, true, "", "", "", isUnknown, v1alpha1.ReasonRolePending, 0},
 		"somebody added a key":          {[]option{inForce, added}, 0, false, false, "", "", "", isTrue, v1alpha1.ReasonRoleInForce, 0},
 		"somebody else has the name":    {[]option{inForce, foreign}, 0, false, false, "", "", "", isFalse, v1alpha1.ReasonNameConflict, 30 * time.Second},
 		"a new rotation":                {[]option{inForce, rotate("1")}, 0, true, true, "", "", "", isUnknown, v1alpha1.ReasonRolePending, 0},
@@ -226,6 +227,15 @@ func forged(in *resourceclaim.Input) {
 	ours.Data = maps.Clone(ours.Data)
 	delete(ours.Data, "password")
 	in.Role.Secret.Ours, in.Role.Secret.Live.Data["password"] = &ours, []byte("forged")
+}
+
+// robbed is a key that somebody deleted, which is nobody's field from then on.
+func robbed(in *resourceclaim.Input) {
+	ours := *in.Role.Secret.Ours
+	ours.Data = maps.Clone(ours.Data)
+	delete(ours.Data, "host")
+	delete(in.Role.Secret.Live.Data, "host")
+	in.Role.Secret.Ours = &ours
 }
 
 func added(in *resourceclaim.Input) { in.Role.Secret.Live.Data["note"] = []byte("hello") }

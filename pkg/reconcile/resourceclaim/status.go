@@ -19,6 +19,7 @@ func Status(in Input, v Verdict, role *metav1.Condition) v1alpha1.ResourceClaimS
 			Type: conditionType, Status: value, Reason: reason, Message: v.Message, ObservedGeneration: in.Claim.Generation,
 		}, in.Now)
 	}
+	status.VerifiedOwner = in.verifiedOwner(v)
 	set(v1alpha1.ConditionReady, v.Ready(), v.Reason)
 	if v.unchecked && v.Approved {
 		set(v1alpha1.ConditionDenied, metav1.ConditionFalse, v1alpha1.ReasonSignatureNotChecked)
@@ -37,4 +38,12 @@ func Status(in Input, v Verdict, role *metav1.Condition) v1alpha1.ResourceClaimS
 		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionRoleReady)
 	}
 	return status
+}
+
+// verifiedOwner is the owner whose signature was verified, now or before an outage of the keys.
+func (in Input) verifiedOwner(v Verdict) string {
+	if !v.Approved || v.unchecked {
+		return ""
+	}
+	return in.Datastore.Spec.Owner
 }

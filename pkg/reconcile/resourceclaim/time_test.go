@@ -144,6 +144,20 @@ func TestAnOutageChangesNothingForVerifiedClaims(t *testing.T) {
 		in := given(planned, rival("later", start.Add(-time.Minute)), outage)
 		held(t, in) // the rival was never verified
 	})
+	t.Run("a claim that names no grantor stays in force, for the owner who signed it", func(t *testing.T) {
+		nobody := spec(func(s *v1alpha1.ResourceClaimSpec) { s.GrantedBy = "" })
+		in := given(nobody, signedBy(ownerKey), planned, outage)
+		held(t, in)
+		planned(&in)
+		owner("another")(&in)
+		expectDenied(t, in, v1alpha1.ReasonOwnerKeysUnavailable, false, "")
+		planned(&in)
+		owner("cloud-owner")(&in) // what was withdrawn is verified again before it is given back
+		expectDenied(t, in, v1alpha1.ReasonOwnerKeysUnavailable, false, "")
+		if in.Claim.Status.VerifiedOwner != "" {
+			t.Errorf("the status says that %q was verified", in.Claim.Status.VerifiedOwner)
+		}
+	})
 	t.Run("nobody looks at signatures: there is no outage", func(t *testing.T) {
 		expectApproved(t, given(skipVerify, outage))
 	})
@@ -171,6 +185,9 @@ func TestAnOutageChangesNothingForVerifiedClaims(t *testing.T) {
 	}
 	t.Run("but not one whose signature nobody looked at", func(t *testing.T) {
 		in := given(skipVerify, unsigned, planned, signature("00"), outage)
+		if in.Claim.Status.VerifiedOwner != "" {
+			t.Errorf("the status says that %q was verified", in.Claim.Status.VerifiedOwner)
+		}
 		in.Settings.InsecureSkipVerify = false
 		in.Claim.Spec.Signature = given().Claim.Spec.Signature
 		expectDenied(t, in, v1alpha1.ReasonOwnerKeysUnavailable, false, "")

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -29,6 +30,27 @@ type Binding struct {
 	Reason, Message string
 	// Credentials is the managed Secret with the credentials in force. Nil: there are none yet.
 	Credentials *corev1.Secret
+	// Awaited says that the credentials may come at any moment: nothing is known yet that speaks against it.
+	Awaited bool
+}
+
+// arrival is how long the first Deployment of a Workspace waits for credentials that are on their way: what is created together arrives
+// together, and a second Deployment would be a second rollout. The API server's time stamps have full seconds.
+const arrival = 2 * time.Second
+
+// awaits is how much longer a Workspace that is new waits for the credentials of its approved claims. Zero: it does not.
+func (in Input) awaits() time.Duration {
+	left := arrival - in.Now.Sub(in.Workspace.CreationTimestamp.Time)
+	begun := in.Workspace.Status.ObservedGeneration > 0 || in.Children.Deployment.Exists()
+	if begun || left > arrival { // or the clocks differ
+		return 0
+	}
+	for _, b := range in.Bindings {
+		if b.Approved && b.Credentials == nil && b.Awaited {
+			return max(0, left)
+		}
+	}
+	return 0
 }
 
 // readOnly precedes the keys of a managed Secret that hold credentials for reading only.
@@ -58,7 +80,7 @@ func variable(datastore string) string {
 func (in Input) injected() []Binding {
 	byVariable := map[string]Binding{}
 	for _, b := range in.Bindings {
-		if !b.Approved || b.Credentials == nil {
+		if b.Credentials == nil || (!b.Approved && !in.standsIn(b)) {
 			continue
 		}
 		name := variable(b.Claim.Spec.Datastore)
@@ -69,6 +91,29 @@ func (in Input) injected() []Binding {
 	return slices.SortedFunc(maps.Values(byVariable), func(a, b Binding) int {
 		return strings.Compare(a.Claim.Spec.Datastore, b.Claim.Spec.Datastore)
 	})
+}
+
+// standsIn says whether a claim that is superseded has to last, because the claim that supersedes it has no login of its own yet.
+func (in Input) standsIn(b Binding) bool {
+	if b.Reason != v1alpha1.ReasonSuperseded {
+		return false
+	}
+	for _, other := range in.Bindings {
+		if other.Claim.Spec.Datastore != b.Claim.Spec.Datastore || other.Credentials == nil || other.Claim == b.Claim {
+			continue
+		}
+		if other.Approved || (other.Reason == v1alpha1.ReasonSuperseded && later(other.Claim, b.Claim)) {
+			return false
+		}
+	}
+	return true
+}
+
+// later says whether a was granted after b. Both were verified, so their times can be read.
+func later(a, b *v1alpha1.ResourceClaim) bool {
+	of, _, _ := v1alpha1.GrantValidity(a)
+	than, _, _ := v1alpha1.GrantValidity(b)
+	return cmp.Or(of.Compare(than), strings.Compare(b.Name, a.Name)) > 0
 }
 
 func earlier(a, b *v1alpha1.ResourceClaim) bool {
@@ -113,8 +158,9 @@ func (in Input) credentialEnv() []*corev1ac.EnvVarApplyConfiguration {
 	return env
 }
 
-// credentialRevision changes when the credentials do, which rolls the pods. It is made of random words and tells nothing about them.
-// Empty: nothing is injected.
+// credentialRevision changes when a value behind the variables does, which rolls the pods: the credentials in force, and the permission,
+// which is a variable itself and chooses among them. Of the credentials it has a random word and tells nothing about them. Empty: nothing
+// is injected.
 func (in Input) credentialRevision() string {
 	injected := in.injected()
 	if len(injected) == 0 {
@@ -122,7 +168,7 @@ func (in Input) credentialRevision() string {
 	}
 	hash := sha256.New()
 	for _, b := range injected {
-		fmt.Fprintf(hash, "%s=%s\n", b.Claim.Spec.Datastore, b.Credentials.Annotations[v1alpha1.AnnotationRevision])
+		fmt.Fprintf(hash, "%s=%s %s\n", b.Claim.Spec.Datastore, b.Credentials.Annotations[v1alpha1.AnnotationRevision], b.Claim.Spec.Permission)
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:16]
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -136,14 +137,109 @@ func TestTheRevisionRollsPodsWhenCredentialsChangeAndOnlyThen(t *testing.T) {
 		return written[*appsv1ac.DeploymentApplyConfiguration](t, given(bound(bindings...))).Spec.Template.Annotations[v1alpha1.AnnotationCredentials]
 	}
 	one := revision(binding("pg"))
-	if one == "" || one != revision(binding("pg", readOnly)) {
-		t.Error("the revision does not stand for the credentials alone")
+	for name, change := range map[string]func(*workspace.Binding){
+		"the claim's metadata":  func(b *workspace.Binding) { b.Claim.Labels = map[string]string{"a": "b"} },
+		"the claim's signature": func(b *workspace.Binding) { b.Claim.Spec.GrantedAt, b.Claim.Spec.Signature = "later", "another" },
+		"another claim":         func(b *workspace.Binding) { b.Claim.Name = "another" },
+		"the Secret's metadata": func(b *workspace.Binding) { b.Credentials.Annotations["a"] = "b" },
+		"what no variable says": func(b *workspace.Binding) { b.Credentials.Data["ca.crt"] = []byte("PEM") },
+	} {
+		if one == "" || one != revision(binding("pg", change)) {
+			t.Errorf("%s rolls pods", name)
+		}
 	}
-	if one == revision(binding("pg", rotated)) || one == revision(binding("pg"), binding("cache")) {
-		t.Error("the revision does not change with the credentials")
+	for name, others := range map[string][]workspace.Binding{
+		"another password":     {binding("pg", rotated)},
+		"another permission":   {binding("pg", readOnly)},
+		"a second datastore":   {binding("pg"), binding("cache")},
+		"a datastore instead":  {binding("cache")},
+		"nothing but a denial": {binding("pg", denied(v1alpha1.ReasonExpired))},
+	} {
+		if one == revision(others...) {
+			t.Errorf("%s rolls no pods", name)
+		}
 	}
 	if got := revision(binding("pg", noCredentials)); got != "" {
 		t.Errorf("the revision is %q without credentials", got)
+	}
+}
+
+// awaited is a binding whose credentials may come at any moment.
+func awaited(b *workspace.Binding) { b.Credentials, b.Awaited = nil, true }
+
+func created(ago time.Duration) option {
+	return func(in *workspace.Input) { in.Workspace.CreationTimestamp = metav1.NewTime(in.Now.Add(-ago)) }
+}
+
+func TestWhatIsCreatedTogetherIsOneDeployment(t *testing.T) {
+	pending := bound(binding("pg", awaited))
+	for name, row := range map[string]struct {
+		options []option
+		left    time.Duration
+	}{
+		"credentials are on their way":           {[]option{created(500 * time.Millisecond), pending}, 1500 * time.Millisecond},
+		"they do not come":                       {[]option{created(2 * time.Second), pending}, 0},
+		"the clocks differ":                      {[]option{created(-time.Second), pending}, 0},
+		"nothing is known against another claim": {[]option{created(0), bound(binding("a"), binding("pg", awaited))}, 2 * time.Second},
+		"they have come":                         {[]option{created(0), bound(binding("pg"))}, 0},
+		"they cannot come":                       {[]option{created(0), bound(binding("pg", noCredentials))}, 0},
+		"the claim is denied":                    {[]option{created(0), bound(binding("pg", awaited, denied(v1alpha1.ReasonExpired)))}, 0},
+		"there is no claim":                      {[]option{created(0), lists("pg", "", v1alpha1.DriverPostgres)}, 0},
+		"it was looked at before":                {[]option{object(func(ws *v1alpha1.Workspace) { ws.Status.ObservedGeneration = 1 }), created(0), pending}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := given(row.options...)
+			plan := workspace.Make(in)
+			silent := len(plan.Apply) == 0 && plan.Finalizer == 0 && equality.Semantic.DeepEqual(plan.Status, in.Workspace.Status)
+			if silent != (row.left > 0) || plan.After != row.left {
+				t.Errorf("it writes %d children and looks again after %s, want %s", len(plan.Apply), plan.After, row.left)
+			}
+		})
+	}
+}
+
+func supersededAt(grantedAt, user string) func(*workspace.Binding) {
+	return func(b *workspace.Binding) {
+		denied(v1alpha1.ReasonSuperseded)(b)
+		b.Claim.Name, b.Claim.Spec.GrantedAt, b.Credentials.Data["user"] = user, grantedAt, []byte(user)
+	}
+}
+
+func TestAClaimIsInForceUntilTheNextHasALogin(t *testing.T) {
+	next := binding("pg", func(b *workspace.Binding) {
+		b.Claim.Name, b.Claim.Spec.GrantedAt, b.Credentials.Data["user"] = "next", "2026-07-10T12:00:00Z", []byte("next")
+	})
+	waiting := binding("pg", noCredentials, func(b *workspace.Binding) { b.Claim.Name, b.Claim.Spec.GrantedAt = "next", "2026-07-10T12:00:00Z" })
+	old := binding("pg", supersededAt("2026-07-10T10:00:00+07:00", "old"))
+	older := binding("pg", supersededAt("2026-07-10T02:00:00Z", "older"))
+	for name, row := range map[string]struct {
+		bindings []workspace.Binding
+		want     string // empty: nothing is injected
+	}{
+		"the next has no login yet":             {[]workspace.Binding{waiting, old}, "old"},
+		"of two that are superseded the latter": {[]workspace.Binding{old, older, waiting}, "old"},
+		"whatever their order":                  {[]workspace.Binding{waiting, older, old}, "old"},
+		"the next has a login":                  {[]workspace.Binding{next, old, older}, "next"},
+		"the old one has none":                  {[]workspace.Binding{waiting, binding("pg", supersededAt("2026-07-10T02:00:00Z", "old"), noCredentials)}, ""},
+		"another refusal":                       {[]workspace.Binding{waiting, binding("pg", denied(v1alpha1.ReasonExpired))}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := given(bound(row.bindings...), lists("pg", "", v1alpha1.DriverPostgres))
+			got := string(written[*corev1ac.SecretApplyConfiguration](t, in).Data["FORMSPEC_DATASTORE_PG_USER"])
+			is := conditionOf(workspace.Make(in).Status, v1alpha1.ConditionDatastoresBound).Status == isTrue
+			if got != row.want || is != (row.want != "") {
+				t.Errorf("the user is %q and bound %v, want %q", got, is, row.want)
+			}
+		})
+	}
+}
+
+func TestTheSecretBearsTheRevisionOfThePods(t *testing.T) {
+	in := given(bound(binding("pg")))
+	secret := written[*corev1ac.SecretApplyConfiguration](t, in).Annotations[v1alpha1.AnnotationCredentials]
+	pods := written[*appsv1ac.DeploymentApplyConfiguration](t, in).Spec.Template.Annotations[v1alpha1.AnnotationCredentials]
+	if secret == "" || secret != pods {
+		t.Errorf("the Secret has revision %q and the pods have %q", secret, pods)
 	}
 }
 

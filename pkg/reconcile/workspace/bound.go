@@ -58,6 +58,9 @@ func (in Input) unbound(listed Listed) *verdict {
 	if len(claims) == 0 {
 		return no(v1alpha1.ReasonClaimMissing, false, "has no ResourceClaim for this workspace: its owner %q has to grant one", ds.Spec.Owner)
 	}
+	if slices.ContainsFunc(in.injected(), func(b Binding) bool { return b.Claim.Spec.Datastore == listed.Name }) {
+		return nil
+	}
 	approved := slices.IndexFunc(claims, func(b Binding) bool { return b.Approved })
 	if approved < 0 {
 		return no(claims[0].Reason, false, "is denied by claim %q: %s", claims[0].Claim.Name, claims[0].Message)
@@ -65,8 +68,5 @@ func (in Input) unbound(listed Listed) *verdict {
 	if claims[approved].Credentials == nil {
 		return no(v1alpha1.ReasonNotValidated, false, "has no credentials that work yet: see the conditions of the Datastore and of claim %q", claims[approved].Claim.Name)
 	}
-	if !slices.ContainsFunc(in.injected(), func(b Binding) bool { return b.Claim.Spec.Datastore == listed.Name }) {
-		return no(v1alpha1.ReasonNameCollision, true, "shares its variable names with an older claim's datastore: rename one of them")
-	}
-	return nil
+	return no(v1alpha1.ReasonNameCollision, true, "shares its variable names with an older claim's datastore: rename one of them")
 }

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -25,8 +26,11 @@ type option func(*workspace.Input)
 // given is a workspace "shop" of an empty class, and the options.
 func given(options ...option) workspace.Input {
 	in := workspace.Input{
-		Now:      start,
-		Settings: workspace.Settings{ClusterName: "jkt-1", Image: "formahub/formspec-resource:1.4.2"},
+		Now: start,
+		Settings: workspace.Settings{
+			ClusterName: "jkt-1", Image: "formahub/formspec-resource:1.4.2",
+			ScaleToZero: workspace.ModeActivator, IdleAfter: 5 * time.Minute, WakeDeadline: time.Minute,
+		},
 		Workspace: &v1alpha1.Workspace{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "bank", Name: "shop", UID: "uid-of-shop", ResourceVersion: "70", Generation: 3,
@@ -81,7 +85,34 @@ func minimum(n int32) option {
 	return class(func(c *v1alpha1.ClusterClass) { c.Spec.Scaling.MinReplicas = n })
 }
 
-func scaleToZero(in *workspace.Input) { in.Class.Spec.Scaling.ScaleToZero = true }
+// scaleToZero is a class that scales to zero, with an activator that is ready and has just seen a request.
+func scaleToZero(in *workspace.Input) {
+	in.Class.Spec.Scaling.ScaleToZero = true
+	activators("10.0.0.1", "10.0.0.2")(in)
+}
+
+func noScaleToZero(in *workspace.Input) { in.Class.Spec.Scaling.ScaleToZero = false }
+
+// activators are the activator pods that are ready.
+func activators(addresses ...string) option {
+	return func(in *workspace.Input) {
+		in.Traffic.Activators = workspace.Activators{AddressType: discoveryv1.AddressTypeIPv4, Addresses: addresses, Port: 8080}
+	}
+}
+
+// quietFor is how long nobody has asked for the workspace.
+func quietFor(d time.Duration) option { return func(in *workspace.Input) { in.Traffic.Quiet = d } }
+
+// request is one that the activator told of.
+func request(in *workspace.Input) {
+	in.Traffic.Lease, in.Traffic.Quiet = in.Traffic.Lease+"1", 0
+}
+
+// busy is a request to a workspace that nobody calls idle any more.
+func busy(in *workspace.Input) {
+	notIdle(in)
+	request(in)
+}
 
 func resources(cpu, memory string) option {
 	return spec(func(s *v1alpha1.WorkspaceSpec) {
@@ -103,8 +134,8 @@ func annotated(key, value string) option {
 }
 
 var (
-	idle = annotated(v1alpha1.AnnotationIdle, "true")
-	busy = object(func(ws *v1alpha1.Workspace) { delete(ws.Annotations, v1alpha1.AnnotationIdle) })
+	idle    = annotated(v1alpha1.AnnotationIdle, "true")
+	notIdle = object(func(ws *v1alpha1.Workspace) { delete(ws.Annotations, v1alpha1.AnnotationIdle) })
 )
 
 func deleted(in *workspace.Input) { in.Workspace.DeletionTimestamp = new(metav1.NewTime(start)) }

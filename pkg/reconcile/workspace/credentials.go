@@ -15,9 +15,13 @@ import (
 // credentials is the Secret that the pods' credentials come from. It has no owner reference, because it outlives the Workspace; a
 // Workspace that is created again adopts it. Source: contract §2.
 func (in Input) credentials() *corev1ac.SecretApplyConfiguration {
+	annotations := map[string]string{v1alpha1.AnnotationWorkspaceName: in.Workspace.Name}
+	if revision := in.credentialRevision(); revision != "" {
+		annotations[v1alpha1.AnnotationCredentials] = revision
+	}
 	return corev1ac.Secret(names.Credentials(in.Workspace.Name), in.Workspace.Namespace).
 		WithLabels(in.labels()).
-		WithAnnotations(map[string]string{v1alpha1.AnnotationWorkspaceName: in.Workspace.Name}).
+		WithAnnotations(annotations).
 		WithType(corev1.SecretTypeOpaque).
 		WithData(in.credentialData())
 }

@@ -39,6 +39,9 @@ func (in Input) deploymentAnnotations() map[string]string {
 	if since := in.podsRefusedSince(); !since.IsZero() && in.Now.Sub(since) >= refusedRetry {
 		annotations[v1alpha1.AnnotationRetry] = in.Now.Truncate(refusedRetry).UTC().Format(time.RFC3339)
 	}
+	if decided, _ := in.decide(); decided.annotation() != "" {
+		annotations[v1alpha1.AnnotationSleep] = decided.annotation()
+	}
 	return annotations
 }
 
@@ -66,8 +69,9 @@ func applyDeployment(p *Plan, in Input) {
 	if write == nil {
 		return
 	}
-	write.KeepReplicas = !in.asleep() && (in.autoscaled() || in.Children.Autoscaler.Exists())
-	if child.Exists() && config.Spec.Replicas != nil && in.Children.Autoscaler.Exists() {
+	scaled := in.Children.Autoscaler.Exists() || in.Children.HTTPScaledObject.Exists()
+	write.KeepReplicas = !in.asleep() && (in.autoscaled() || in.kedaScaled() || scaled)
+	if child.Exists() && config.Spec.Replicas != nil && scaled {
 		write.ResourceVersion = child.Live.ResourceVersion
 	}
 }

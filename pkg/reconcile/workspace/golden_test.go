@@ -51,7 +51,7 @@ func TestChildrenOfSamples(t *testing.T) {
 func sample(t *testing.T, name string) workspace.Input {
 	t.Helper()
 	folder := filepath.Join("testdata", name)
-	in := given(settings(func(s *workspace.Settings) { s.ControlURL = "https://control.example.com" }))
+	in := given(settings(func(s *workspace.Settings) { s.ControlURL = "https://control.example.com" }), activators("10.0.0.1", "10.0.0.2"))
 	text, err := os.ReadFile(filepath.Join(folder, "given.yaml"))
 	if err != nil {
 		t.Fatal(err)

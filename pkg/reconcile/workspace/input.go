@@ -10,14 +10,19 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/hosts"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 )
 
 // The observed children, by kind.
@@ -30,6 +35,10 @@ type (
 	Service = reconcile.Child[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
 	// Deployment runs the app.
 	Deployment = reconcile.Child[*appsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
+	// Slice is the EndpointSlice that leads the Service to the activator.
+	Slice = reconcile.Child[*discoveryv1.EndpointSlice, *discoveryv1ac.EndpointSliceApplyConfiguration]
+	// HTTPScaledObject leaves the replica count to KEDA.
+	HTTPScaledObject = reconcile.Child[*unstructured.Unstructured, *keda.HTTPScaledObject]
 	// Autoscaler is the HorizontalPodAutoscaler of a class with auto-scaling.
 	Autoscaler = reconcile.Child[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration]
 	// DisruptionBudget keeps evictions from taking more than one replica at a time.
@@ -56,6 +65,10 @@ type Input struct {
 	Bindings []Binding
 	// Listed are the datastores and caches that the Workspace lists, in its order.
 	Listed []Listed
+	// Traffic is what was observed of the workspace's requests. Only Workspaces of a class with scaleToZero have any.
+	Traffic Traffic
+	// Hosts are those of spec.hosts that the workspace does not get.
+	Hosts []hosts.Refusal
 	// Recheck is when the next verdict on a claim changes by itself. Zero: never.
 	Recheck time.Duration
 	// Restart is the newest restart request of Cluster Control that is not known to be in the status. Nil: there is none.
@@ -79,9 +92,14 @@ type Children struct {
 	Credentials      Secret
 	ConfigMap        ConfigMap
 	Service          Service
+	PodsService      Service
+	Slice            Slice
 	Deployment       Deployment
 	DisruptionBudget DisruptionBudget
 	Autoscaler       Autoscaler
+	HTTPScaledObject HTTPScaledObject
+	// Theirs are the EndpointSlices of Service that other controllers made. Unlike children they come and go by themselves.
+	Theirs []*discoveryv1.EndpointSlice
 }
 
 // Settings are the flags of the operator that shape children. The operator's own version is not among them: an upgrade restarts nothing.
@@ -94,4 +112,12 @@ type Settings struct {
 	Image string
 	// AllowUnpinned accepts an image without a version (--dev).
 	AllowUnpinned bool
+	// ScaleToZero is who lets workspaces sleep. Empty: nobody.
+	ScaleToZero Mode
+	// KEDAInstalled says that the cluster has KEDA's HTTPScaledObject.
+	KEDAInstalled bool
+	// IdleAfter is how long a workspace has no request before it sleeps, where its class does not say.
+	IdleAfter time.Duration
+	// WakeDeadline is how long a woken workspace may take to become ready before that is called a failure.
+	WakeDeadline time.Duration
 }

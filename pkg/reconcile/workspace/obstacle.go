@@ -16,6 +16,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/image"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
@@ -172,9 +173,12 @@ func nameTaken(in Input) *obstacle {
 		{"Secret", c.Credentials.Exists(), c.Credentials.Live},
 		{"ConfigMap", c.ConfigMap.Exists(), c.ConfigMap.Live},
 		{"Service", c.Service.Exists(), c.Service.Live},
+		{"Service", c.PodsService.Exists(), c.PodsService.Live},
+		{"EndpointSlice", c.Slice.Exists(), c.Slice.Live},
 		{"Deployment", c.Deployment.Exists(), c.Deployment.Live},
 		{"PodDisruptionBudget", c.DisruptionBudget.Exists(), c.DisruptionBudget.Live},
 		{"HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},
+		{keda.Kind, c.HTTPScaledObject.Exists(), c.HTTPScaledObject.Live},
 	} {
 		if child.exists && !Owns(in.Workspace, child.object) {
 			taken := reconcile.NameConflict(child.kind, child.object.GetName())

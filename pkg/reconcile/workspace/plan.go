@@ -11,6 +11,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 )
 
 // conflictRetry is how soon a taken name is looked at again: a stranger's events name no Workspace.
@@ -24,6 +25,8 @@ type Plan struct {
 	Apply []reconcile.Write
 	// Delete are the children to delete, in order, after the writes.
 	Delete []reconcile.Reference
+	// FallsAsleep says that the plan puts a workspace to sleep that was awake. What it is decided from must be true, not only cached.
+	FallsAsleep bool
 	// Overridden says which fields of which children something else keeps rewriting. They are left as they are for a while.
 	Overridden []string
 	// Status is the whole new status.
@@ -44,17 +47,25 @@ func Make(in Input) Plan {
 		// What runs keeps running as it is; nothing new starts.
 		in.withdraw(&p)
 		p.After = obstacle.after
+	case in.awaits() > 0:
+		return Plan{Status: in.Workspace.Status, After: in.awaits()}
 	default:
 		p = in.converge()
 	}
-	if in.Recheck > 0 && (p.After == 0 || in.Recheck < p.After) {
-		p.After = in.Recheck
-	}
+	p.again(in.Recheck)
 	if in.restarts() {
-		p.After = recordedSoon
+		p.again(recordedSoon)
 	}
 	p.Status = Status(in, p)
+	p.again(in.wakeDeadline(p.Status))
 	return p
+}
+
+// again makes the plan look again after that long at the latest. Zero: no matter when.
+func (p *Plan) again(after time.Duration) {
+	if after > 0 && (p.After == 0 || after < p.After) {
+		p.After = after
+	}
 }
 
 // converge makes every child what it should be.
@@ -66,10 +77,15 @@ func (in Input) converge() Plan {
 	// The credentials come first: the Deployment refers to them.
 	apply(&p, in.Now, in.Children.Credentials, in.credentials())
 	apply(&p, in.Now, in.Children.ConfigMap, in.configMap())
-	apply(&p, in.Now, in.Children.Service, in.service())
+	decided, after := in.decide()
+	p.again(after)
+	if p.FallsAsleep = in.fallsAsleep(); p.FallsAsleep {
+		p.again(settleDelay) // a request that came while this was decided is looked for once more
+	}
+	in.route(&p, decided.asleep)
 	applyDeployment(&p, in)
 	if !in.podsRefusedSince().IsZero() {
-		p.After = refusedRetry
+		p.again(refusedRetry)
 	}
 	if in.minimum() >= 2 {
 		apply(&p, in.Now, in.Children.DisruptionBudget, in.disruptionBudget())
@@ -81,6 +97,7 @@ func (in Input) converge() Plan {
 	} else {
 		remove(&p, in.Workspace, "HorizontalPodAutoscaler", in.Children.Autoscaler)
 	}
+	in.scaleWithKEDA(&p)
 	return p
 }
 
@@ -99,10 +116,13 @@ func (in Input) evict() Plan {
 	var p Plan
 	in.retain(&p)
 	c := in.Children
+	remove(&p, in.Workspace, keda.Kind, c.HTTPScaledObject)
 	remove(&p, in.Workspace, "HorizontalPodAutoscaler", c.Autoscaler)
 	remove(&p, in.Workspace, "PodDisruptionBudget", c.DisruptionBudget)
 	remove(&p, in.Workspace, "Deployment", c.Deployment)
+	remove(&p, in.Workspace, "EndpointSlice", c.Slice)
 	remove(&p, in.Workspace, "Service", c.Service)
+	remove(&p, in.Workspace, "Service", c.PodsService)
 	remove(&p, in.Workspace, "ConfigMap", c.ConfigMap)
 	return p
 }
@@ -115,7 +135,7 @@ func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, now time.Tim
 	case child.Overridden(config, now):
 		fields := strings.Join(child.Rewritten.Fields, ", ")
 		p.Overridden = append(p.Overridden, fmt.Sprintf("%s %q: %s", *config.GetKind(), *config.GetName(), fields))
-		p.After = reconcile.OverriddenRetry
+		p.again(reconcile.OverriddenRetry)
 		return nil
 	default:
 		p.Apply = append(p.Apply, child.Write(config))

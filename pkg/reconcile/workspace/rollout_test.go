@@ -151,13 +151,13 @@ func TestReady(t *testing.T) {
 			[]option{autoscaled, minimum(3), planned, scaled(3), rollout(3, 3, 2)}, isUnknown, v1alpha1.ReasonRolloutInProgress, "3 of 3 replicas updated, 2 available", v1alpha1.PhasePending,
 		},
 		"a wake": {
-			[]option{sleeping, busy}, isUnknown, v1alpha1.ReasonRolloutInProgress, "0 of 2 replicas updated", v1alpha1.PhasePending,
+			[]option{sleeping, busy}, isUnknown, v1alpha1.ReasonWaking, "0 of 2 replicas updated", v1alpha1.PhasePending,
 		},
 		"a wake whose pods are starting": {
-			[]option{sleeping, busy, planned, rollout(2, 2, 1)}, isUnknown, v1alpha1.ReasonRolloutInProgress, "2 of 2 replicas updated, 1 available", v1alpha1.PhasePending,
+			[]option{sleeping, busy, planned, rollout(2, 2, 1)}, isUnknown, v1alpha1.ReasonWaking, "2 of 2 replicas updated, 1 available", v1alpha1.PhasePending,
 		},
 		"a wake by somebody's hand": {
-			[]option{autoscaled, scaleToZero, idle, settled, rollout(0, 0, 0), settled, scaled(2), busy, rollout(2, 2, 0)}, isUnknown, v1alpha1.ReasonRolloutInProgress, "2 of 2 replicas updated, 0 available", v1alpha1.PhasePending,
+			[]option{autoscaled, scaleToZero, idle, settled, rollout(0, 0, 0), settled, scaled(2), busy, rollout(2, 2, 0)}, isUnknown, v1alpha1.ReasonWaking, "2 of 2 replicas updated, 0 available", v1alpha1.PhasePending,
 		},
 		"a wake that is complete": {
 			[]option{sleeping, busy, planned, rollout(2, 2, 1), planned, rollout(2, 2, 2)}, isTrue, v1alpha1.ReasonAvailable, "", v1alpha1.PhaseReady,
@@ -198,10 +198,10 @@ func TestReady(t *testing.T) {
 
 		// What wins over the rollout.
 		"asleep": {
-			[]option{sleeping}, isTrue, v1alpha1.ReasonAsleep, "it wakes when the annotation", v1alpha1.PhaseSleeping,
+			[]option{sleeping}, isTrue, v1alpha1.ReasonAsleep, "its next request wakes it", v1alpha1.PhaseSleeping,
 		},
 		"falling asleep": {
-			[]option{running, scaleToZero, idle}, isTrue, v1alpha1.ReasonAsleep, "", v1alpha1.PhaseSleeping,
+			[]option{running, scaleToZero, settled, idle}, isTrue, v1alpha1.ReasonAsleep, "", v1alpha1.PhaseSleeping,
 		},
 		"a write was refused": {
 			[]option{running, refused(reconcile.Refused("a write is refused", "exceeded quota: q"))}, isFalse, v1alpha1.ReasonQuotaExceeded, "a write is refused. Raise", v1alpha1.PhaseDegraded,

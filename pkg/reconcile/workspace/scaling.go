@@ -11,8 +11,11 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// minimum is how many replicas an awake workspace runs at least.
+// minimum is how many replicas an awake workspace runs at least. KEDA's own autoscaler begins at one.
 func (in Input) minimum() int32 {
+	if in.kedaScaled() {
+		return 1
+	}
 	return max(1, in.Class.Spec.Scaling.MinReplicas)
 }
 
@@ -25,16 +28,11 @@ func (in Input) maximum() int32 {
 }
 
 func (in Input) autoscaled() bool {
-	return in.hasFeature(v1alpha1.FeatureAutoScaling)
+	return in.hasFeature(v1alpha1.FeatureAutoScaling) && !in.kedaScaled()
 }
 
 func (in Input) hasFeature(feature string) bool {
 	return slices.Contains(in.Class.Spec.Features, feature)
-}
-
-// asleep says whether the workspace should be at zero replicas.
-func (in Input) asleep() bool {
-	return in.Class.Spec.Scaling.ScaleToZero && in.Workspace.Annotations[v1alpha1.AnnotationIdle] == "true"
 }
 
 // replicas is what to apply as spec.replicas of the Deployment. Nil leaves the field to the autoscaler.
@@ -46,6 +44,11 @@ func (in Input) replicas() *int32 {
 	switch {
 	case in.asleep():
 		return ptr.To[int32](0)
+	case deployment.Exists() && in.kedaScaled():
+		if !ownsReplicas(deployment) {
+			return nil
+		}
+		return deployment.Live.Spec.Replicas
 	case !deployment.Exists() || ptr.Deref(deployment.Live.Spec.Replicas, 1) == 0:
 		return new(in.minimum()) // the start, or a wake: an autoscaler does nothing at zero
 	case in.autoscaled() && !ownsReplicas(deployment):

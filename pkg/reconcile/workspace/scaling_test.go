@@ -42,7 +42,6 @@ func counts(in workspace.Input) string {
 
 func TestReplicas(t *testing.T) {
 	newImage := settings(func(s *workspace.Settings) { s.Image = "formahub/formspec-resource:1.5.0" })
-	noScaleToZero := class(func(c *v1alpha1.ClusterClass) { c.Spec.Scaling.ScaleToZero = false })
 
 	for name, row := range map[string]struct {
 		options []option

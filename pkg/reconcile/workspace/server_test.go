@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"slices"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -80,7 +83,13 @@ func execute(in *workspace.Input, plan workspace.Plan) {
 		case "ConfigMap":
 			store(&c.ConfigMap, write)
 		case "Service":
-			store(&c.Service, write)
+			if *write.Config.GetName() == names.Pods(in.Workspace.Name) {
+				store(&c.PodsService, write)
+			} else {
+				store(&c.Service, write)
+			}
+		case "EndpointSlice":
+			store(&c.Slice, write)
 		case "Deployment":
 			generation, before := int64(0), ""
 			if c.Deployment.Exists() {
@@ -94,6 +103,8 @@ func execute(in *workspace.Input, plan workspace.Plan) {
 			store(&c.DisruptionBudget, write)
 		case "HorizontalPodAutoscaler":
 			store(&c.Autoscaler, write)
+		case keda.Kind:
+			store(&c.HTTPScaledObject, write)
 		default:
 			panic("no child of kind " + kind)
 		}
@@ -103,13 +114,25 @@ func execute(in *workspace.Input, plan workspace.Plan) {
 		case "ConfigMap":
 			c.ConfigMap = workspace.ConfigMap{}
 		case "Service":
-			c.Service = workspace.Service{}
+			if child.Name == names.Pods(in.Workspace.Name) {
+				c.PodsService = workspace.Service{}
+			} else {
+				c.Service = workspace.Service{}
+			}
+		case "Endpoints":
+		case "EndpointSlice":
+			if child.Name == names.Activator(in.Workspace.Name) {
+				c.Slice = workspace.Slice{}
+			}
+			c.Theirs = slices.DeleteFunc(c.Theirs, func(s *discoveryv1.EndpointSlice) bool { return s.UID == child.UID })
 		case "Deployment":
 			c.Deployment = workspace.Deployment{}
 		case "PodDisruptionBudget":
 			c.DisruptionBudget = workspace.DisruptionBudget{}
 		case "HorizontalPodAutoscaler":
 			c.Autoscaler = workspace.Autoscaler{}
+		case keda.Kind:
+			c.HTTPScaledObject = workspace.HTTPScaledObject{}
 		default:
 			panic("nobody deletes a " + child.Kind)
 		}

@@ -11,13 +11,13 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
-// service is the Service that the Workspace should have. Source: contract §2.
-func (in Input) service() *corev1ac.ServiceApplyConfiguration {
+// service is the Service that the Workspace should have. Without a selector it leads where our EndpointSlice says. Source: contract §2, §6.
+func (in Input) service(selector map[string]string) *corev1ac.ServiceApplyConfiguration {
 	return corev1ac.Service(names.Deployment(in.Workspace.Name), in.Workspace.Namespace).
 		WithLabels(in.labels()).WithOwnerReferences(in.owner()).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
-			WithSelector(in.selectorLabels()).
+			WithSelector(selector).
 			WithPorts(corev1ac.ServicePort().WithName(portName).WithProtocol(corev1.ProtocolTCP).
 				WithPort(80).WithTargetPort(intstr.FromString(portName))))
 }

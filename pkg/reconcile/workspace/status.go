@@ -85,10 +85,19 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 	}
 	bound := in.datastoresBound()
 	set(v1alpha1.ConditionDatastoresBound, bound.ready, bound.reason, bound.message)
-	if scaling := in.autoscalingActive(); scaling != nil {
-		set(v1alpha1.ConditionAutoscalingActive, scaling.ready, scaling.reason, scaling.message)
-	} else {
-		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionAutoscalingActive)
+	for _, optional := range []struct {
+		conditionType string
+		verdict       *verdict
+	}{
+		{v1alpha1.ConditionAutoscalingActive, in.autoscalingActive()},
+		{v1alpha1.ConditionScaleToZeroActive, in.scaleToZeroActive()},
+		{v1alpha1.ConditionHostsAccepted, in.hostsAccepted()},
+	} {
+		if v := optional.verdict; v != nil {
+			set(optional.conditionType, v.ready, v.reason, v.message)
+		} else {
+			status.Conditions = condition.Remove(status.Conditions, optional.conditionType)
+		}
 	}
 	return status
 }
@@ -127,13 +136,13 @@ func (in Input) assess(p Plan) verdict {
 	if bound := in.datastoresBound(); bound.ready != metav1.ConditionTrue {
 		return bound
 	}
-	if in.asleep() {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; it wakes when the annotation " + v1alpha1.AnnotationIdle + " is taken off", false}
+	if in.asleep() || in.kedaSleeps() {
+		return in.sleeping()
 	}
 	if !in.Children.Deployment.Exists() {
 		return in.progressing(in.minimum(), 0, 0)
 	}
-	return in.rollout(in.Children.Deployment.Live, in.rolls(p))
+	return in.waking(in.rollout(in.Children.Deployment.Live, in.rolls(p)))
 }
 
 // rolls says whether the plan replaces the rollout that the cache shows by another.
@@ -176,7 +185,7 @@ func (in Input) rollout(d *appsv1.Deployment, replaced bool) verdict {
 	case observed && progress != nil && progress.Status == corev1.ConditionFalse:
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded, "the rollout makes no progress: " + progress.Message, false}
 	case observed && progress != nil && progress.Reason == "NewReplicaSetAvailable" && s.UpdatedReplicas == s.Replicas && asked >= minimum &&
-		was.Status != metav1.ConditionUnknown && was.Reason != v1alpha1.ReasonAsleep:
+		was.Status != metav1.ConditionUnknown && was.Reason != v1alpha1.ReasonAsleep && was.Reason != v1alpha1.ReasonWakeFailed:
 		// Once a rollout was complete, the Deployment calls it so for ever. Only what was there before is a loss: replicas that a wake
 		// or a higher minimum adds are on their way.
 		return verdict{

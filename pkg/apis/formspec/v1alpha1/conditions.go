@@ -18,6 +18,11 @@ const (
 	ConditionDatastoresBound = "DatastoresBound"
 	// ConditionAutoscalingActive on a Workspace mirrors its autoscaler: False while it cannot compute a replica count. Absent without autoscaling.
 	ConditionAutoscalingActive = "AutoscalingActive"
+	// ConditionScaleToZeroActive on a Workspace whose class scales to zero is True while it may fall asleep, and False with the reason why
+	// not. Absent for other classes.
+	ConditionScaleToZeroActive = "ScaleToZeroActive"
+	// ConditionHostsAccepted on a Workspace is True while each of its spec.hosts leads to it. Absent without hosts.
+	ConditionHostsAccepted = "HostsAccepted"
 	// ConditionAdmitted on a Workspace is True once it holds one of its class's maxWorkspaces slots, which it keeps.
 	ConditionAdmitted = "Admitted"
 	// ConditionOverridden on a Workspace is True while a policy or webhook rewrites fields that the operator sets. Absent otherwise.
@@ -52,7 +57,9 @@ const (
 	ReasonTerminating = "Terminating"
 	// ReasonAsleep: the Workspace sleeps at zero replicas.
 	ReasonAsleep = "Asleep"
-	// ReasonWakeFailed: the Workspace was woken and did not become ready in time.
+	// ReasonWaking: the Workspace was woken and its first pods are starting.
+	ReasonWaking = "Waking"
+	// ReasonWakeFailed: the Workspace was woken and did not become ready in time, or fell asleep before it was.
 	ReasonWakeFailed = "WakeFailed"
 	// ReasonClusterClassNotFound: spec.clusterClass names no ClusterClass. Running pods keep the last applied settings.
 	ReasonClusterClassNotFound = "ClusterClassNotFound"
@@ -100,6 +107,28 @@ const (
 	ReasonNameCollision = "NameCollision"
 	// ReasonScalingActive: the autoscaler computes replica counts.
 	ReasonScalingActive = "ScalingActive"
+	// ReasonIdleWatched: the Workspace falls asleep after a window without requests.
+	ReasonIdleWatched = "IdleWatched"
+	// ReasonScaledByKEDA: the KEDA HTTP add-on decides when the Workspace sleeps.
+	ReasonScaledByKEDA = "ScaledByKEDA"
+	// ReasonScaleToZeroOff: the operator runs with --scale-to-zero=off.
+	ReasonScaleToZeroOff = "ScaleToZeroOff"
+	// ReasonNoActivator: no activator pod is ready, so nobody could wake a Workspace.
+	ReasonNoActivator = "NoActivator"
+	// ReasonKEDANotInstalled: the operator runs with --scale-to-zero=keda-http, and the cluster has no HTTPScaledObject.
+	ReasonKEDANotInstalled = "KEDANotInstalled"
+	// ReasonKeptAwake: the annotation formspec.dev/keep-awake-until holds the Workspace awake.
+	ReasonKeptAwake = "KeptAwake"
+	// ReasonInvalidAnnotation: an annotation has a value that nothing can be made of; the message names it.
+	ReasonInvalidAnnotation = "InvalidAnnotation"
+	// ReasonSelectorHeld: somebody else's selector stays on the Workspace's Service, so requests pass the activator by.
+	ReasonSelectorHeld = "SelectorHeld"
+	// ReasonHostsAccepted: each of the Workspace's hosts leads to it.
+	ReasonHostsAccepted = "HostsAccepted"
+	// ReasonHostConflict: an older Workspace claims one of the hosts; the message names it.
+	ReasonHostConflict = "HostConflict"
+	// ReasonHostNotAllowed: a host is under none of the class's hostSuffixes.
+	ReasonHostNotAllowed = "HostNotAllowed"
 )
 
 // The reasons of a ClusterClass's conditions. Source: contract §1.
@@ -192,12 +221,16 @@ const (
 	ReasonNotYetValid = "NotYetValid"
 	// ReasonExpired: expiresAt has passed.
 	ReasonExpired = "Expired"
+	// ReasonSignatureNotChecked of Denied=False: the claim was approved without a look at its signature (--insecure-skip-signature-verify).
+	ReasonSignatureNotChecked = "SignatureNotChecked"
 	// ReasonSuperseded: a later grant for the same workspace and datastore is in force.
 	ReasonSuperseded = "Superseded"
 	// ReasonRoleInForce: the claim's own login was made as the claim says.
 	ReasonRoleInForce = "RoleInForce"
 	// ReasonRolePending: the claim's own login is being made or dropped.
 	ReasonRolePending = "RolePending"
+	// ReasonRoleReplaced: the workspace has another login; the claim's own goes once no pod runs with it.
+	ReasonRoleReplaced = "RoleReplaced"
 	// ReasonRoleLeftBehind of an Event: the claim went before its login could be dropped, which is on the server still.
 	ReasonRoleLeftBehind = "RoleLeftBehind"
 	// ReasonOwnerKeysUnavailable: the owner keys cannot be read; what was verified before stays in force.

@@ -28,9 +28,6 @@ const grantPrefix = "formspec-grant/2"
 // separator of the fields of a message. A field that contains it is refused: it could pass for two fields.
 const separator = "|"
 
-// ReasonSignatureNotChecked of Denied=False: the claim was approved without a look at its signature (--insecure-skip-signature-verify).
-const ReasonSignatureNotChecked = "SignatureNotChecked"
-
 // grantError is why a grant is no good: a condition reason, and what is wrong and what to change.
 //
 // +k8s:openapi-gen=false

@@ -101,7 +101,11 @@ type ResourceClaimStatus struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Stalled, Denied.
+	// verifiedOwner is the Datastore's owner whose signature was verified. While the owners' keys cannot be read, the claim stands for that
+	// owner only. Empty: none was.
+	// +optional
+	VerifiedOwner string `json:"verifiedOwner,omitempty"`
+	// conditions by type: Ready, Stalled, Denied, and RoleReady with roles PerClaim.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -36,6 +36,9 @@ const (
 	AnnotationIdle = "formspec.dev/idle"
 	// AnnotationKeepAwakeUntil (RFC 3339) holds a workspace awake.
 	AnnotationKeepAwakeUntil = "formspec.dev/keep-awake-until"
+	// AnnotationSleep on a Deployment says that the operator put it to sleep, and at which version of the activity Lease: "asleep 4711". On an
+	// awake one it is "woken" where formspec.dev/idle was obeyed and a request came since.
+	AnnotationSleep = "formspec.dev/sleep"
 	// AnnotationRotateCredentials on a ResourceClaim makes a new password for its own login when the value changes.
 	AnnotationRotateCredentials = "formspec.dev/rotate-credentials"
 	// AnnotationUndecodable is on objects in the operator's memory only: what of the stored object does not fit its type.
@@ -48,10 +51,27 @@ const (
 	AnnotationOrigin = "formspec.dev/origin"
 	// AnnotationRevision on a managed Secret is a random word that is new with each set of credentials.
 	AnnotationRevision = "formspec.dev/revision"
-	// AnnotationCredentials on a pod template changes when the credentials do, and tells nothing about them.
+	// AnnotationParts on a managed Secret lists the keys that were written.
+	AnnotationParts = "formspec.dev/parts"
+	// AnnotationCredentials on a pod template and on the credentials Secret that it refers to changes when the credentials do, and tells
+	// nothing about them.
 	AnnotationCredentials = "formspec.dev/credentials-revision"
 	// AnnotationWorkspaceName on a credentials Secret, which has no owner reference, is the full name of its Workspace.
 	AnnotationWorkspaceName = "formspec.dev/workspace-name"
+)
+
+// Where the activator works. Source: contract §6.
+const (
+	// ActivatorNamespace holds the activator and one Lease for each Workspace that had traffic, named by the Workspace's UID.
+	ActivatorNamespace = "formspec-activator"
+	// ActivatorService is the name of the Service whose EndpointSlices list the activator's pods, and the app.kubernetes.io/name of these.
+	ActivatorService = "formspec-activator"
+	// ActivatorPortName is the name of the port, in that Service and those pods, that takes the traffic of Workspaces.
+	ActivatorPortName = "http"
+	// LabelActivatorWorkspaceNamespace has the namespace of a Workspace on its Lease.
+	LabelActivatorWorkspaceNamespace = "formspec.dev/workspace-namespace"
+	// AnnotationStartingPage "true" on a ClusterClass shows browsers a page that reloads itself while a workspace wakes up.
+	AnnotationStartingPage = "formspec.dev/starting-page"
 )
 
 // LegacyManager is the field manager of an operator for these kinds that wrote by updates. What it owns is taken over.

@@ -333,6 +333,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: verifiedOwner
+      type:
+        scalar: string
 - name: com.github.formspec.formspec-operator.pkg.apis.formspec.v1alpha1.SecretKeyReference
   map:
     fields:

@@ -16,7 +16,10 @@ import (
 type ResourceClaimStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Stalled, Denied.
+	// verifiedOwner is the Datastore's owner whose signature was verified. While the owners' keys cannot be read, the claim stands for that
+	// owner only. Empty: none was.
+	VerifiedOwner *string `json:"verifiedOwner,omitempty"`
+	// conditions by type: Ready, Stalled, Denied, and RoleReady with roles PerClaim.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
@@ -31,6 +34,14 @@ func ResourceClaimStatus() *ResourceClaimStatusApplyConfiguration {
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *ResourceClaimStatusApplyConfiguration) WithObservedGeneration(value int64) *ResourceClaimStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithVerifiedOwner sets the VerifiedOwner field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VerifiedOwner field is set to the value of the last call.
+func (b *ResourceClaimStatusApplyConfiguration) WithVerifiedOwner(value string) *ResourceClaimStatusApplyConfiguration {
+	b.VerifiedOwner = &value
 	return b
 }
 
