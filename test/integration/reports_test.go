@@ -246,7 +246,7 @@ func TestNamespaceGoesWhileClusterControlIsAway(t *testing.T) {
 	me, class := inner.publishedOwner(), s.class()
 	me.datastore("files", v1alpha1.DriverFS, "/srv/files").ready()
 	me.grant("files", "files", "shop")
-	inner.workspace("shop", class, lists("files", v1alpha1.DriverFS)).ready()
+	inner.workspace("shop", class).ready()
 
 	// when
 	s.must("delete the namespace", s.kube.CoreV1().Namespaces().Delete(t.Context(), doomed, metav1.DeleteOptions{}))
