@@ -52,6 +52,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	after := plan.After
 	switch in.Refusal = apply.Refusal(refused); {
 	case version == gone:
+		c.restarts.Gone(key)
 		return 0, nil
 	case in.Refusal != nil:
 		plan.Status, after = workspace.Status(*in, plan), apply.RefusalRetry
@@ -62,6 +63,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	c.learn(in, plan)
 	if err := c.updateStatus(ctx, key, in.Workspace, version, plan.Status); err != nil {
 		return 0, err
+	}
+	if artifact := plan.Status.Artifact; artifact != nil {
+		c.restarts.Recorded(key, artifact.Cursor)
 	}
 	return after, refused
 }
@@ -188,6 +192,7 @@ func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, ws 
 // vanished marks the credentials Secret of a Workspace that went while nobody held its finalizer.
 func (c *Controller) vanished(ctx context.Context, key cache.ObjectName) error {
 	c.memory.Forget(key)
+	c.restarts.Gone(key)
 	secret, err := c.credentials(key)
 	if err != nil {
 		return err
