@@ -141,6 +141,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 			ScaledObjects:     s.scaledObjects,
 			Ledger:            d.ledger,
 			Judge:             judge,
+			Restarts:          d.reporting.restartDesk(),
 			Activity:          d.activity,
 			Recorder:          d.events.NewRecorder(scheme.Scheme, workspace.Name),
 			Clock:             clock.RealClock{},
@@ -152,6 +153,11 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		}
 		list = append(list, datastores, claims, workspaces)
 	}
+	reporters, err := d.reporting.controllers(ctx, d, reconcileMetrics)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, reporters...)
 	return list, controllers.CheckNames(list)
 }
 
@@ -173,6 +179,8 @@ type dependencies struct {
 	pool *probes.Pool
 	// roles makes the logins of claims.
 	roles *roles.Manager
+	// reporting is nil without a Control Cluster.
+	reporting *reporting
 	// events records events, once this process leads.
 	events events.EventBroadcaster
 	// metrics is served next to the metrics of the libraries.

@@ -17,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/clustercontrol"
+	"github.com/formspec/formspec-operator/pkg/clustercontrol/metering"
+	"github.com/formspec/formspec-operator/pkg/clustercontrol/outbox"
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 	"github.com/formspec/formspec-operator/pkg/reconcile/image"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
@@ -38,6 +41,10 @@ type options struct {
 	controlClusterURL          string
 	workspaceControlClusterURL string
 	clusterName                string
+	controlTLS                 clustercontrol.TLSFiles
+	outboxDir                  string
+	outboxMaxBytes             int64
+	meteringInterval           time.Duration
 
 	leaderElect          bool
 	leaderElectTiming    lead.Timing
@@ -67,6 +74,8 @@ type options struct {
 func newOptions() *options {
 	return &options{
 		kubeAPIQPS:           -1,
+		outboxMaxBytes:       outbox.DefaultMaxBytes,
+		meteringInterval:     5 * time.Minute,
 		leaderElectTiming:    lead.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
 		metricsBindAddress:   ":8443",
 		metricsSecure:        true,
@@ -90,6 +99,13 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.controlClusterURL, "control-cluster-url", o.controlClusterURL, "URL of the Control Cluster that this operator reports to. Empty: it reports to none.")
 	fs.StringVar(&o.workspaceControlClusterURL, "workspace-control-cluster-url", o.workspaceControlClusterURL, "URL of the Control Cluster that workspaces are given. Empty: that of --control-cluster-url.")
 	fs.StringVar(&o.clusterName, "cluster-name", o.clusterName, "Name of this cluster at the Control Cluster. Required together with its URL.")
+
+	fs.StringVar(&o.controlTLS.CA, "control-ca-file", o.controlTLS.CA, "Authorities that may sign the Control Cluster's certificate, read again when they change. Empty: those of the system.")
+	fs.StringVar(&o.controlTLS.Cert, "control-client-cert-file", o.controlTLS.Cert, "Client certificate for the Control Cluster, read again when it changes. Empty: none.")
+	fs.StringVar(&o.controlTLS.Key, "control-client-key-file", o.controlTLS.Key, "Private key of --control-client-cert-file.")
+	fs.StringVar(&o.outboxDir, "outbox-dir", o.outboxDir, "Directory, of this replica alone, that keeps reports which could not be sent. Empty: they are lost when the process ends.")
+	fs.Int64Var(&o.outboxMaxBytes, "outbox-max-bytes", o.outboxMaxBytes, "Size that the files in --outbox-dir may have together. When it is reached the oldest usage gives way.")
+	fs.DurationVar(&o.meteringInterval, "metering-interval", o.meteringInterval, "Length of the slots, aligned to UTC, for which usage is reported to the Control Cluster. The same for all replicas.")
 
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "Act only while holding a lease, so that several replicas can run.")
 	fs.DurationVar(&o.leaderElectTiming.LeaseDuration, "leader-elect-lease-duration", o.leaderElectTiming.LeaseDuration, "How long a standby waits after the last renewal that it saw before it takes the lease.")
@@ -166,6 +182,17 @@ func (o *options) validate() error {
 	if o.clusterName == "" && (o.controlClusterURL != "" || o.workspaceControlClusterURL != "") {
 		refuse("--cluster-name: required together with a Control Cluster URL")
 	}
+	if (o.controlTLS.Cert == "") != (o.controlTLS.Key == "") {
+		refuse("--control-client-cert-file and --control-client-key-file: each needs the other")
+	}
+	if o.outboxMaxBytes < outbox.MinMaxBytes {
+		refuse("--outbox-max-bytes: must be at least %d, is %d", outbox.MinMaxBytes, o.outboxMaxBytes)
+	}
+	if err := metering.CheckInterval(o.meteringInterval); err != nil {
+		refuse("--metering-interval: %w", err)
+	} else if o.meteringInterval > time.Hour { // what is sampled of a slot is kept in memory until the slot is over
+		refuse("--metering-interval: must be at most 1h, is %s", o.meteringInterval)
+	}
 	if o.leaderElect {
 		if err := o.leaderElectTiming.Validate(); err != nil {
 			refuse("--leader-elect-*: %w", err)
@@ -221,6 +248,8 @@ func (o *options) checkURL(value string) error {
 		return fmt.Errorf("%q must be an https:// URL with a host", value)
 	case u.User != nil:
 		return errors.New("must not contain credentials")
+	case u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%q must have neither query nor fragment", value)
 	case u.Scheme == "http" && !o.dev:
 		return fmt.Errorf("%q is not encrypted: use https://, or set --dev", value)
 	}

@@ -62,7 +62,19 @@ func TestOptionsValidate(t *testing.T) {
 			want: []string{"must be an https:// URL"},
 		},
 		"a URL with credentials": {args: []string{"--control-cluster-url=https://me:secret@c", "--cluster-name=c"}, want: []string{"must not contain credentials"}},
-		"a URL that is none":     {args: []string{"--control-cluster-url=https://c:x", "--cluster-name=c"}, want: []string{"--control-cluster-url: parse"}},
+		"a URL with a query":     {args: []string{"--control-cluster-url=https://c/?a=b", "--cluster-name=c"}, want: []string{"must have neither query nor fragment"}},
+		"all of the channel": {args: []string{
+			"--control-cluster-url=https://c/base", "--cluster-name=c", "--control-ca-file=a", "--control-client-cert-file=b", "--control-client-key-file=c",
+			"--outbox-dir=d", "--outbox-max-bytes=8388608", "--metering-interval=10s",
+		}},
+		"a client key without its certificate": {
+			args: []string{"--control-client-key-file=b"},
+			want: []string{"--control-client-cert-file and --control-client-key-file: each needs the other"},
+		},
+		"an outbox without room":           {args: []string{"--outbox-max-bytes=100"}, want: []string{"--outbox-max-bytes: must be at least 8388608, is 100"}},
+		"slots that are not whole seconds": {args: []string{"--metering-interval=1m0.5s"}, want: []string{"--metering-interval: must be whole seconds from 10s"}},
+		"slots that are too long":          {args: []string{"--metering-interval=2h"}, want: []string{"--metering-interval: must be at most 1h, is 2h0m0s"}},
+		"a URL that is none":               {args: []string{"--control-cluster-url=https://c:x", "--cluster-name=c"}, want: []string{"--control-cluster-url: parse"}},
 		"election times that do not fit": {
 			args: []string{"--leader-elect", "--leader-elect-lease-duration=12s"},
 			want: []string{"--leader-elect-*: the lease duration 12s must be more than"},

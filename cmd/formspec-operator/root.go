@@ -65,6 +65,7 @@ func newRootCommand() *cobra.Command {
 		newActivatorCommand(),
 		newRenderCommand(),
 		newGrantCommand(),
+		newIdentityCommand(),
 		newVersionCommand(),
 	)
 	return root

@@ -132,6 +132,9 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 			return nil, fmt.Errorf("set up the view of activity: %w", err)
 		}
 	}
+	if op.deps.reporting, err = newReporting(ctx, op.deps, read, config, fence); err != nil {
+		return nil, fmt.Errorf("set up reporting to the Control Cluster: %w", err)
+	}
 	if op.controllers, err = newControllers(ctx, op.deps); err != nil {
 		return nil, fmt.Errorf("build the controllers: %w", err)
 	}
@@ -159,6 +162,7 @@ func (op *operator) run(signalled context.Context) error {
 		return context.Cause(ctx)
 	}
 	defer op.stopServers()
+	defer op.deps.reporting.close()
 	op.health.start(fail)
 	op.metrics.start(fail)
 
@@ -170,6 +174,7 @@ func (op *operator) run(signalled context.Context) error {
 	}
 	op.synced.Store(true)
 	klog.FromContext(ctx).Info("Caches have synced")
+	op.deps.reporting.sample(informerCtx)
 
 	if err := lead.Run(ctx, op.election, op.lead); err != nil {
 		return err
@@ -184,6 +189,7 @@ const keysPatience = 10 * time.Second
 // startInformers starts all informers, which run until their own context ends, and waits until the caches are full or ctx ends.
 func (op *operator) startInformers(ctx, informers context.Context) error {
 	op.deps.keys.Start(informers)
+	op.deps.reporting.watch(informers)
 	var synced []cache.DoneChecker
 	for _, s := range op.deps.scopes {
 		go s.secrets.RunWithContext(informers)

@@ -22,10 +22,11 @@ func unreachable() *rest.Config { return &rest.Config{Host: "https://127.0.0.1:1
 
 func TestOperatorStartsAndStopsWithoutAnAPIServer(t *testing.T) {
 	for name, args := range map[string][]string{
-		"alone":           nil,
-		"with a lease":    {"--leader-elect"},
-		"in namespaces":   {"--namespace=a,b"},
-		"for development": {"--dev"},
+		"alone":                  nil,
+		"with a lease":           {"--leader-elect"},
+		"in namespaces":          {"--namespace=a,b"},
+		"for development":        {"--dev"},
+		"with a Control Cluster": {"--control-cluster-url=https://127.0.0.1:1", "--cluster-name=c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := parse(t, append(args, "--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0")...)
@@ -50,6 +51,7 @@ func TestOperatorStartsAndStopsWithoutAnAPIServer(t *testing.T) {
 				"formspec_operator_build_info{":                     true,
 				"go_goroutines ":                                    true,
 				`formspec_operator_insecure_option{option="dev"} 1`: o.dev,
+				"formspec_cluster_control_":                         o.controlClusterURL != "",
 			} {
 				if got := strings.Contains(page, metric); got != want {
 					t.Errorf("/metrics has %s: %t, want %t", metric, got, want)
@@ -72,6 +74,25 @@ func TestOperatorDoesNotStartWithAPortThatIsTaken(t *testing.T) {
 	defer first.stopServers()
 	o.healthBindAddress = first.health.listener.Addr().String()
 	if _, err := newOperator(t.Context(), unreachable(), o); err == nil || !strings.Contains(err.Error(), "serve probes: listen") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Reports may be lost with the process then, and Workspaces are not.
+func TestOutboxThatCannotBeUsedStopsNobody(t *testing.T) {
+	o := parse(t, "--health-probe-bind-address=0", "--metrics-bind-address=0", "--control-cluster-url=https://127.0.0.1:1", "--cluster-name=c",
+		"--outbox-dir=/dev/null/outbox")
+	op, err := newOperator(t.Context(), unreachable(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.deps.reporting.close()
+}
+
+func TestChannelThatCannotBeSetUp(t *testing.T) {
+	o := parse(t, "--health-probe-bind-address=0", "--metrics-bind-address=0", "--control-cluster-url=https://127.0.0.1:1", "--cluster-name=c",
+		"--control-ca-file=/no/such/file")
+	if _, err := newOperator(t.Context(), unreachable(), o); err == nil || !strings.Contains(err.Error(), "/no/such/file") {
 		t.Errorf("got %v", err)
 	}
 }

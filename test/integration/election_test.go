@@ -86,11 +86,13 @@ func TestLeaderElection(t *testing.T) {
 }
 
 // replica starts an operator that competes for a lease in the scenario's namespace, and works only there.
-func (s *scenario) replica(name string) *process {
+func (s *scenario) replica(name string, args ...string) *process {
 	s.Helper()
-	p, err := s.start(s.Context(), name, "--namespace", s.namespace, "--leader-elect", "--leader-elect-namespace", s.namespace,
+	p, err := s.start(s.Context(), name, append([]string{
+		"--namespace", s.namespace, "--leader-elect", "--leader-elect-namespace", s.namespace,
 		"--leader-elect-lease-duration", leaseDuration.String(), "--leader-elect-renew-deadline", renewDeadline.String(),
-		"--leader-elect-retry-period", retryPeriod.String())
+		"--leader-elect-retry-period", retryPeriod.String(),
+	}, args...)...)
 	s.must("start a replica", err)
 	s.Cleanup(p.stop)
 	return p

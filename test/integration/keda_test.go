@@ -73,6 +73,15 @@ func TestKEDA(t *testing.T) {
 
 	// then
 	shop.asleep()
+	s.eventually("the operator is quiet", func() error {
+		start := s.now()
+		for time.Since(start.received) < 2*time.Second {
+			if err := nothing(s.sent(start)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	start := s.now()
 	s.lasts(5*time.Second, "the operator sends nothing", func() error { return nothing(s.sent(start)) })
 

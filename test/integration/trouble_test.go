@@ -21,14 +21,13 @@ func TestTroubleComesToRest(t *testing.T) {
 		return s.class(func(class *v1alpha1.ClusterClass) { change(&class.Spec) })
 	}
 	nothing := func(*v1alpha1.ClusterClassSpec) {}
-	quota(`count/deployments.apps`, "5")(s) // as many as there are below
+	quota(`count/deployments.apps`, "4")(s) // as many as there are below
 	classes := []*v1alpha1.ClusterClass{
 		with(nothing),
 		with(func(c *v1alpha1.ClusterClassSpec) { c.ResourceImage = "example.com/app:broken" }),
 		with(func(c *v1alpha1.ClusterClassSpec) { c.NodeType = v1alpha1.NodeTypeShared }),
 		with(func(c *v1alpha1.ClusterClassSpec) { c.MaxWorkspaces = 1 }),
 		with(func(c *v1alpha1.ClusterClassSpec) { c.NodeType = "quantum" }),
-		with(func(c *v1alpha1.ClusterClassSpec) { c.Scaling.ScaleToZero = true }),
 	}
 	s.workspace("good", classes[0]).ready()
 	s.workspace("crashes", classes[1]).failing(v1alpha1.ReasonCrashLoopBackOff)
@@ -36,9 +35,6 @@ func TestTroubleComesToRest(t *testing.T) {
 	s.workspace("first", classes[3]).ready()
 	s.workspace("second", classes[3]).failing(v1alpha1.ReasonClassFull)
 	s.workspace("invalid", classes[4]).failing(v1alpha1.ReasonInvalidSpec)
-	s.workspace("asleep", classes[5], func(ws *v1alpha1.Workspace) {
-		ws.Annotations = map[string]string{v1alpha1.AnnotationIdle: "true"}
-	}).asleep()
 	s.workspace("refused", classes[0]).failing(v1alpha1.ReasonQuotaExceeded)
 	s.workspace("elsewhere", classes[0], func(ws *v1alpha1.Workspace) { ws.Spec.Cluster = "another" }).failing(v1alpha1.ReasonOtherCluster)
 	s.workspace("lost", &v1alpha1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}).failing(v1alpha1.ReasonClusterClassNotFound)

@@ -124,7 +124,7 @@ func TestKubectlAndKustomizeTakeTheSameFiles(t *testing.T) {
 }
 
 func TestManifestsHaveNoUnknownField(t *testing.T) {
-	for _, file := range slices.Concat(glob(t, "[0-9]*.yaml"), glob(t, "samples/*.yaml")) {
+	for _, file := range slices.Concat(glob(t, "[0-9]*.yaml"), glob(t, "samples/*.yaml"), glob(t, "overlays/*/rbac.yaml")) {
 		if filepath.Base(file) == "10-crds.yaml" {
 			continue // generated, and of a type that is not among our dependencies
 		}
@@ -170,6 +170,25 @@ func TestOperatorCannotDeleteSecrets(t *testing.T) {
 			if slices.Contains(rule.Resources, "secrets") && (slices.Contains(rule.Verbs, "delete") || slices.Contains(rule.Verbs, "update")) {
 				t.Errorf("%s: %v", name, rule)
 			}
+		}
+	}
+}
+
+// What the operator may do in namespaces other than its own is bound per namespace where it is limited to some.
+func TestOperatorNeedsLittleInTheWholeCluster(t *testing.T) {
+	found := roles(t, "20-rbac.yaml")
+	want := []string{"clusterclasses", "clusterclasses/status", "nodes"}
+	for _, rule := range found["ClusterRole formspec-operator-cluster"] {
+		for _, resource := range rule.Resources {
+			if !slices.Contains(want, resource) {
+				t.Errorf("a right that every installation has in every namespace: %v", rule)
+			}
+		}
+	}
+	for _, rule := range found["Role formspec-operator"] {
+		secrets := slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, []string{"create"})
+		if secrets && !slices.Equal(rule.ResourceNames, []string{"formspec-operator-identity"}) {
+			t.Errorf("Role formspec-operator: %v", rule)
 		}
 	}
 }

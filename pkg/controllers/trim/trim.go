@@ -7,12 +7,14 @@ package trim
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/report"
 )
 
 // Children keeps of managedFields what the given managers applied, from which Extract reads what is ours, and what is to
@@ -44,6 +46,41 @@ func Own(object any) (any, error) {
 	accessor.SetManagedFields(nil)
 	delete(accessor.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	return object, nil
+}
+
+// Node keeps what is reported of a node.
+func Node(object any) (any, error) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil // a tombstone, whose object was trimmed before
+	}
+	slim := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion,
+			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
+		},
+		Spec:   corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
+		Status: corev1.NodeStatus{Capacity: trimResources(node.Status.Capacity), Allocatable: trimResources(node.Status.Allocatable)},
+	}
+	for key, value := range node.Labels {
+		if strings.HasPrefix(key, report.LabelPrefix) {
+			metav1.SetMetaDataLabel(&slim.ObjectMeta, key, value)
+		}
+	}
+	for _, c := range node.Status.Conditions {
+		slim.Status.Conditions = append(slim.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status})
+	}
+	return slim, nil
+}
+
+func trimResources(resources corev1.ResourceList) corev1.ResourceList {
+	slim := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
+		if quantity, ok := resources[name]; ok {
+			slim[name] = quantity
+		}
+	}
+	return slim
 }
 
 // Metadata keeps what tells that an object is there and has changed. Annotations can hold a whole Secret.

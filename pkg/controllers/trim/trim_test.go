@@ -183,3 +183,35 @@ func TestAPodWithoutOurLabelGetsNone(t *testing.T) {
 		t.Errorf("labels %v, want none", got.Labels)
 	}
 }
+
+// A node keeps what is reported of it, and none of its addresses, images and annotations.
+func TestNodesAreCutDown(t *testing.T) {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "n1", UID: "uid", Labels: map[string]string{"formspec.dev/tier": "shared", "kubernetes.io/arch": "amd64"},
+			Annotations: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{entry("kubelet", metav1.ManagedFieldsOperationUpdate, "status")},
+		},
+		Spec: corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{{Key: "x"}}},
+		Status: corev1.NodeStatus{
+			Capacity:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceEphemeralStorage: resource.MustParse("1Gi")},
+			Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("8Gi")},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.NewTime(time.Now())}},
+			Addresses:   []corev1.NodeAddress{{Address: "10.0.0.1"}}, Images: []corev1.ContainerImage{{Names: []string{"app"}}},
+		},
+	}
+	want := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid", Labels: map[string]string{"formspec.dev/tier": "shared"}},
+		Spec:       corev1.NodeSpec{Unschedulable: true},
+		Status: corev1.NodeStatus{
+			Capacity:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
+			Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("8Gi")},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	if got := transform(t, trim.Node, node); !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if tombstone := "no node"; transform(t, trim.Node, tombstone) != tombstone {
+		t.Error("what is no node is changed")
+	}
+}

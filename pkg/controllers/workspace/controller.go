@@ -34,6 +34,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/grants"
+	"github.com/formspec/formspec-operator/pkg/controllers/restarts"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 	"github.com/formspec/formspec-operator/pkg/generated/clientset/versioned"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
@@ -45,7 +46,8 @@ import (
 // Name of the controller: in logs, metrics and events, and as the field manager of what it writes.
 const Name = workspace.Manager
 
-// Config is what the controller is made from. Every field but Scope, Rivals, Activity, Dynamic, ScaledObjects and Metrics is needed.
+// Config is what the controller is made from. Every field but Scope, Rivals, Activity, Restarts, Dynamic, ScaledObjects and Metrics is
+// needed.
 type Config struct {
 	// Scope is the namespace that the informers are limited to. Empty: all.
 	Scope string
@@ -73,6 +75,7 @@ type Config struct {
 	Ledger   *admission.Ledger
 	Judge    *grants.Judge
 	Activity *activity.Tracker // nil: no Workspace sleeps
+	Restarts *restarts.Desk
 	Recorder events.EventRecorder
 	Clock    clock.WithTicker
 	Metrics  *worker.Metrics
@@ -89,6 +92,7 @@ type Controller struct {
 	ledger   *admission.Ledger
 	judge    *grants.Judge
 	activity *activity.Tracker
+	restarts *restarts.Desk
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	settings workspace.Settings
@@ -132,6 +136,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		ledger:   config.Ledger,
 		judge:    config.Judge,
 		activity: config.Activity,
+		restarts: config.Restarts,
 		recorder: config.Recorder,
 		clock:    config.Clock,
 		settings: config.Settings,
@@ -181,6 +186,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, fmt.Errorf("register handlers of %s: %w", Name, err)
 	}
 	c.ledger.Subscribe(c)
+	c.restarts.Subscribe(c)
 	if c.activity != nil {
 		c.activity.Subscribe(c)
 	}

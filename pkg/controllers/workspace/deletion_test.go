@@ -18,6 +18,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/worker"
 )
 
 const credentialsName = childName + "-db-credentials"
@@ -247,5 +248,36 @@ func TestAWorkspaceThatComesBackAdoptsItsCredentials(t *testing.T) {
 		f.expectRequests("apply Workspace", "apply Secret", "create ConfigMap", "create Service", "create Deployment",
 			"create PodDisruptionBudget", "create HorizontalPodAutoscaler", "status Workspace")
 		f.expectRetained(false)
+	})
+}
+
+// The garbage collector gives the children of an orphaning deletion up, and their watch is ahead of the workspace's.
+func TestAnOrphanIsNotTakenBackByAWorkspaceThatIsBeingDeleted(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
+		f.settle()
+		change(f, servicesResource, childName, false, func(service *corev1.Service) { service.OwnerReferences = nil })
+		synctest.Wait()
+		f.cutOff() // the caches never see the deletion
+		f.remove()
+		if _, err := f.syncOnce(); !errors.Is(err, worker.ErrStale) {
+			f.t.Errorf("sync returned %v, want %v", err, worker.ErrStale)
+		}
+		f.expectRequests("get Workspace")
+	})
+}
+
+func TestAnOrphanOfALivingWorkspaceIsTakenBack(t *testing.T) {
+	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
+		f.settle()
+		change(f, servicesResource, childName, false, func(service *corev1.Service) { service.OwnerReferences = nil })
+		if _, err := f.syncOnce(); err != nil {
+			f.t.Fatal(err)
+		}
+		f.expectRequests("get Workspace", "apply Service")
+		f.settle()
+		service, _ := live(f.kube.Tracker(), servicesResource, "bank", childName).(*corev1.Service)
+		if service == nil || metav1.GetControllerOfNoCopy(service) == nil {
+			f.t.Error("the service has no owner")
+		}
 	})
 }

@@ -160,6 +160,15 @@ func (c *Controller) SlotFreed(key cache.ObjectName) {
 	}
 }
 
+// RestartRequested wakes a Workspace whose pods have to be restarted. False: there is no such Workspace here.
+func (c *Controller) RestartRequested(key cache.ObjectName) bool {
+	if _, err := c.workspaces.Workspaces(key.Namespace).Get(key.Name); err != nil {
+		return false
+	}
+	c.enqueue(key, now)
+	return true
+}
+
 // HoldersChanged is for the loop of ClusterClasses.
 func (c *Controller) HoldersChanged(string) {}
 

@@ -30,6 +30,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/admission"
 	"github.com/formspec/formspec-operator/pkg/controllers/grants"
 	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
+	"github.com/formspec/formspec-operator/pkg/controllers/restarts"
 	"github.com/formspec/formspec-operator/pkg/controllers/trim"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
@@ -85,6 +86,7 @@ type fixture struct {
 	*server
 	*Controller
 	t      *testing.T
+	desk   *restarts.Desk
 	events []string // since the last time they were looked at
 	cutOff func()   // ends the informers: the caches stay as they are
 }
@@ -94,7 +96,7 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		f := &fixture{server: newServer(objects...), t: t}
+		f := &fixture{server: newServer(objects...), t: t, desk: restarts.NewDesk()}
 		own := formspecinformers.NewSharedInformerFactoryWithOptions(f.server.formspec, 0, formspecinformers.WithTransform(trim.Own))
 		children := kubeinformers.NewSharedInformerFactoryWithOptions(f.kube, 0,
 			kubeinformers.WithTransform(trim.Children(Name)),
@@ -115,7 +117,7 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 			Deployments: children.Apps().V1().Deployments(), Services: children.Core().V1().Services(),
 			ConfigMaps: children.Core().V1().ConfigMaps(), Secrets: children.Core().V1().Secrets(), Pods: children.Core().V1().Pods(),
 			Autoscalers: children.Autoscaling().V2().HorizontalPodAutoscalers(), DisruptionBudgets: children.Policy().V1().PodDisruptionBudgets(),
-			Ledger: admission.NewLedger(), Judge: judge, Recorder: f, Clock: clock.RealClock{},
+			Ledger: admission.NewLedger(), Judge: judge, Restarts: f.desk, Recorder: f, Clock: clock.RealClock{},
 			Settings: workspace.Settings{
 				ClusterName: "jkt-1", Image: "formahub/formspec-resource:1.4.2",
 				ScaleToZero: workspace.ModeActivator, IdleAfter: 5 * time.Minute, WakeDeadline: time.Minute,

@@ -35,7 +35,7 @@ func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get Workspace %s: %w", key, err)
 	}
-	in := &workspace.Input{Now: c.clock.Now(), Settings: c.settings, Workspace: ws}
+	in := &workspace.Input{Now: c.clock.Now(), Settings: c.settings, Workspace: ws, Restart: c.restarts.Newest(key)}
 	if in.Class, err = c.classes.Get(ws.Spec.ClusterClass); apierrors.IsNotFound(err) {
 		in.Class = nil
 	} else if err != nil {

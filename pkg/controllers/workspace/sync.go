@@ -43,10 +43,16 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 			return staleLease, err
 		}
 	}
+	if len(plan.Apply) > 0 && workspace.Orphaned(*in) {
+		if err := c.stillWanted(ctx, in.Workspace); err != nil {
+			return 0, err
+		}
+	}
 	version, refused := c.execute(ctx, key, in, plan)
 	after := plan.After
 	switch in.Refusal = apply.Refusal(refused); {
 	case version == gone:
+		c.restarts.Gone(key)
 		return 0, nil
 	case in.Refusal != nil:
 		plan.Status, after = workspace.Status(*in, plan), apply.RefusalRetry
@@ -57,6 +63,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	c.learn(in, plan)
 	if err := c.updateStatus(ctx, key, in.Workspace, version, plan.Status); err != nil {
 		return 0, err
+	}
+	if artifact := plan.Status.Artifact; artifact != nil {
+		c.restarts.Recorded(key, artifact.Cursor)
 	}
 	return after, refused
 }
@@ -73,6 +82,19 @@ func (c *Controller) admit(in *workspace.Input) {
 		c.ledger.Withdraw(in.Workspace)
 	}
 	in.Admitted = c.ledger.Held(in.Workspace.UID)
+}
+
+// stillWanted asks the API server whether the Workspace may take its children in again. An orphaning deletion gives them up one by one, and
+// who took one back then would hand it to the garbage collector.
+func (c *Controller) stillWanted(ctx context.Context, cached *v1alpha1.Workspace) error {
+	ws, err := c.formspec.FormspecV1alpha1().Workspaces(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (ws.UID != cached.UID || ws.DeletionTimestamp != nil):
+		return worker.ErrStale
+	case err != nil:
+		return fmt.Errorf("get Workspace %s/%s before it takes its children in again: %w", cached.Namespace, cached.Name, err)
+	}
+	return nil
 }
 
 // gone as a resourceVersion says that the Workspace is no more.
@@ -170,6 +192,7 @@ func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, ws 
 // vanished marks the credentials Secret of a Workspace that went while nobody held its finalizer.
 func (c *Controller) vanished(ctx context.Context, key cache.ObjectName) error {
 	c.memory.Forget(key)
+	c.restarts.Gone(key)
 	secret, err := c.credentials(key)
 	if err != nil {
 		return err

@@ -71,8 +71,20 @@ type Input struct {
 	Hosts []hosts.Refusal
 	// Recheck is when the next verdict on a claim changes by itself. Zero: never.
 	Recheck time.Duration
+	// Restart is the newest restart request of Cluster Control that is not known to be in the status. Nil: there is none.
+	Restart *Restart
 	// Refusal is why the last write failed. Nil: it did not.
 	Refusal *reconcile.Refusal
+}
+
+// Restart asks for new pods, whose binary an artifact has changed. Source: contract §2, §5.5.
+type Restart struct {
+	// Hash of the binary.
+	Hash string
+	// Version of the artifact, for people.
+	Version string
+	// Cursor orders requests: the higher one is the newer.
+	Cursor int64
 }
 
 // Children are the live children of one Workspace.

@@ -202,6 +202,18 @@ func Owns(ws *v1alpha1.Workspace, object metav1.Object) bool {
 	return applied(object) || ownsCredentials(ws.Name, object)
 }
 
+// Orphaned says whether a child has lost its owner reference: somebody removed it, or the Workspace is being deleted with
+// --cascade=orphan, which its own cache may not show yet. Whoever takes the child in again has to ask the API server first.
+func Orphaned(in Input) bool {
+	c := in.Children
+	return in.Workspace.DeletionTimestamp == nil && (orphan(c.ConfigMap) || orphan(c.Service) || orphan(c.PodsService) || orphan(c.Slice) ||
+		orphan(c.Deployment) || orphan(c.DisruptionBudget) || orphan(c.Autoscaler) || orphan(c.HTTPScaledObject))
+}
+
+func orphan[T reconcile.Object, C reconcile.TypedConfig[C]](child reconcile.Child[T, C]) bool {
+	return child.Exists() && metav1.GetControllerOfNoCopy(child.Live) == nil && applied(child.Live)
+}
+
 // applied says whether our field manager owns fields of the object by an apply. The name of a child says whose it is.
 func applied(object metav1.Object) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {

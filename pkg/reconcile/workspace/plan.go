@@ -53,6 +53,9 @@ func Make(in Input) Plan {
 		p = in.converge()
 	}
 	p.again(in.Recheck)
+	if in.restarts() {
+		p.again(recordedSoon)
+	}
 	p.Status = Status(in, p)
 	p.again(in.wakeDeadline(p.Status))
 	return p

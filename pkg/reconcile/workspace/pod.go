@@ -135,36 +135,3 @@ func (in Input) image() string {
 	}
 	return in.Settings.Image
 }
-
-// artifactHash restarts the pods when it changes. The annotation wins while it is there; the status keeps it afterwards.
-func (in Input) artifactHash() string {
-	if artifact := in.artifact(); artifact != nil {
-		return artifact.Hash
-	}
-	return ""
-}
-
-func (in Input) artifact() *v1alpha1.ArtifactStatus {
-	known := in.Workspace.Status.Artifact
-	hash := in.Workspace.Annotations[v1alpha1.AnnotationArtifactHash]
-	if hash == "" && (known == nil || known.Cursor == 0) {
-		hash = in.runningHash() // the annotation may have gone before the status could tell of it
-	}
-	if hash == "" || (known != nil && known.Hash == hash) {
-		return known
-	}
-	artifact := v1alpha1.ArtifactStatus{Hash: hash}
-	if known != nil {
-		artifact.Cursor = known.Cursor // so that an older request does not come back
-	}
-	return &artifact
-}
-
-// runningHash is the hash that we gave to the pods last. Empty: none.
-func (in Input) runningHash() string {
-	ours := in.Children.Deployment.Ours
-	if ours == nil || ours.Spec == nil || ours.Spec.Template == nil || ours.Spec.Template.ObjectMetaApplyConfiguration == nil {
-		return ""
-	}
-	return ours.Spec.Template.Annotations[v1alpha1.AnnotationArtifactHash]
-}

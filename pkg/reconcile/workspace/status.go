@@ -41,7 +41,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 	if v.ready == metav1.ConditionTrue && v.reason != v1alpha1.ReasonAsleep && status.FirstReadyTime == nil {
 		status.FirstReadyTime = new(metav1.NewTime(in.Now).Rfc3339Copy())
 	}
-	status.Artifact = in.artifact()
+	status.Artifact = in.newest()
 	status.AdmittedClass = in.Admitted
 	status.Phase = phase(v, status.FirstReadyTime != nil)
 

@@ -236,3 +236,11 @@ const (
 	// ReasonOwnerKeysUnavailable: the owner keys cannot be read; what was verified before stays in force.
 	ReasonOwnerKeysUnavailable = "OwnerKeysUnavailable"
 )
+
+// The reasons of the Events about Cluster Control, on the operator's Lease. No condition has them: Workspaces are not affected.
+const (
+	// ReasonClusterControlUnreachable says that reports wait; the message has the endpoint and what went wrong.
+	ReasonClusterControlUnreachable = "ClusterControlUnreachable"
+	// ReasonClusterControlReachable says that what waited is being sent.
+	ReasonClusterControlReachable = "ClusterControlReachable"
+)
