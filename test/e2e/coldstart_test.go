@@ -105,6 +105,9 @@ func TestScaleToZero(t *testing.T) {
 
 // Each cold start is one request, which is answered as soon as the pod is Ready. The figures are for docs/performance.md.
 func TestColdStarts(t *testing.T) {
+	if !long() {
+		t.Parallel() // figures need a machine that does nothing else
+	}
 	s := given(t)
 	class := s.class(economy(time.Hour), of(s.image("START_DELAY=0.5s")))
 	n, rounds := either(10, 5), either(5, 1)

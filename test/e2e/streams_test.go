@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +40,7 @@ func TestStreams(t *testing.T) {
 	for _, w := range all {
 		w.serving().watched()
 	}
-	for _, w := range all {
-		s.toSleep(w)
-	}
+	s.toSleep(slices.Collect(maps.Values(all))...)
 	activators := s.activatorProcesses()
 	for name, carry := range kinds {
 		for _, when := range []string{"cold", "warm"} {
