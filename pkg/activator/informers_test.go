@@ -25,7 +25,7 @@ import (
 
 func TestReadyAddresses(t *testing.T) {
 	port := func(name string, number int32) discoveryv1.EndpointPort {
-		return discoveryv1.EndpointPort{Name: ptr.To(name), Port: ptr.To(number)}
+		return discoveryv1.EndpointPort{Name: new(name), Port: new(number)}
 	}
 	endpoint := func(ready *bool, addresses ...string) discoveryv1.Endpoint {
 		return discoveryv1.Endpoint{Addresses: addresses, Conditions: discoveryv1.EndpointConditions{Ready: ready}}
@@ -37,7 +37,7 @@ func TestReadyAddresses(t *testing.T) {
 		"ready ones": {
 			discoveryv1.EndpointSlice{
 				Ports:     []discoveryv1.EndpointPort{port("http", 8080)},
-				Endpoints: []discoveryv1.Endpoint{endpoint(ptr.To(true), "10.0.0.1"), endpoint(ptr.To(false), "10.0.0.2"), endpoint(nil, "10.0.0.3", "10.0.0.4"), endpoint(nil)},
+				Endpoints: []discoveryv1.Endpoint{endpoint(new(true), "10.0.0.1"), endpoint(new(false), "10.0.0.2"), endpoint(nil, "10.0.0.3", "10.0.0.4"), endpoint(nil)},
 			},
 			[]string{"10.0.0.1:8080", "10.0.0.3:8080"},
 		},
@@ -114,7 +114,7 @@ func TestOtherReplicasLeases(t *testing.T) {
 	client := r.kube.CoordinationV1().Leases(v1alpha1.ActivatorNamespace)
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.ActivatorNamespace, Name: "uid-shop"},
-		Spec:       coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NowMicro()), HolderIdentity: ptr.To("activator-2")},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NowMicro()), HolderIdentity: new("activator-2")},
 	}
 	if _, err := client.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestTrim(t *testing.T) {
 	}}
 	s := slice("shop", "10.0.0.1:8080")
 	s.Annotations, s.Endpoints[0].NodeName, s.Endpoints[0].TargetRef = meta.Annotations, ptr.To(secret), &corev1.ObjectReference{Name: secret}
-	lease := &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(secret), RenewTime: ptr.To(metav1.NowMicro())}}
+	lease := &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(secret), RenewTime: new(metav1.NowMicro())}}
 	for _, object := range []any{ws, s, lease} {
 		slim, err := trim(object)
 		if err != nil {
@@ -205,7 +205,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("held: %v", held)
 	}
 	_ = do(client, r.request(t.Context(), "GET", "/", nil))
-	r.pods("shop", newPod(t, func(w http.ResponseWriter, r *http.Request) {
+	r.pods("shop", newPod(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/broken" {
 			panic(http.ErrAbortHandler)
 		}

@@ -106,6 +106,7 @@ func (c *raw) answer(t testing.TB) (http.Header, string) {
 		t.Error(err)
 		return http.Header{}, ""
 	}
+	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("status %s, %q, %v", res.Status, body, err)

@@ -23,7 +23,6 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	formspecfake "github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/fake"
@@ -173,8 +172,8 @@ func slice(workspace string, addresses ...string) *discoveryv1.EndpointSlice {
 		if err != nil {
 			panic(err)
 		}
-		s.Ports = []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To(int32(number))}}
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{host}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}})
+		s.Ports = []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(number))}}
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{host}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
 	}
 	return s
 }

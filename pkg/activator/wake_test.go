@@ -147,7 +147,7 @@ func TestUploadsThatWaitOnOneConnectionLeaveRoomForOthers(t *testing.T) {
 	if got := do(client, other); got.code != http.StatusOK {
 		t.Errorf("another Workspace, awake: %+v", got)
 	}
-	r.pods("shop", newPod(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	r.pods("shop", newPod(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	for _, answers := range held {
 		if got := <-answers; got.code != http.StatusOK {
 			t.Errorf("one that was held: %+v", got)

@@ -188,7 +188,7 @@ func (w *world) checkRecovery(workspaces, slots, beats int, once bool) {
 	}
 	for i := range workspaces {
 		name := fmt.Sprint("w", i)
-		if want := fmt.Sprint(beats - 20 + i%20); last[name] != want {
+		if want := strconv.Itoa(beats - 20 + i%20); last[name] != want {
 			w.t.Fatalf("%s is last known as %s, want %s", name, last[name], want)
 		}
 		if times[name] > 2 || once && times[name] > 1 { // that of the frozen envelope, and the newest

@@ -61,7 +61,7 @@ func (a *activator) slice(addresses ...string) *discoveryv1.EndpointSlice {
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(v1alpha1.ActivatorPortName), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)}},
 	}
 	for _, address := range addresses {
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}})
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
 	}
 	return slice
 }
@@ -177,7 +177,7 @@ func (w *tenant) route() route {
 			r.ours = append(r.ours, e.Addresses...)
 		}
 	}
-	_, err = w.kube.CoreV1().Endpoints(w.namespace).Get(w.Context(), name, metav1.GetOptions{}) //nolint:staticcheck // what must be gone
+	_, err = w.kube.CoreV1().Endpoints(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
 	r.endpoints = !apierrors.IsNotFound(err)
 	_, err = w.kube.CoreV1().Services(w.namespace).Get(w.Context(), names.Pods(w.name), metav1.GetOptions{})
 	r.pods = !apierrors.IsNotFound(err)

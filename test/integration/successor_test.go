@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -95,7 +96,7 @@ func TestSuccessorTakesOverWithoutAGap(t *testing.T) {
 	first.denied(v1alpha1.ReasonSuperseded, `"second"`)
 	shop.eventually("the workspace has the other login", func() error {
 		if shop.dsn() == before {
-			return fmt.Errorf("it has that of the first claim")
+			return errors.New("it has that of the first claim")
 		}
 		return nil
 	})

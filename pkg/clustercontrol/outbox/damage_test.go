@@ -78,7 +78,7 @@ func reopen(t *testing.T, content []byte) (kept []string, putAside bool) {
 
 func TestTornAtEveryByte(t *testing.T) {
 	content, ends := written(t)
-	for length := range len(content) {
+	for length := range content {
 		kept, putAside := reopen(t, content[:length])
 		whole := 0
 		for whole < len(ends) && ends[whole] <= length {

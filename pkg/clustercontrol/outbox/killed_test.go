@@ -77,11 +77,11 @@ func (k *knowledge) read(line string) {
 		k.frozen = rest
 	case "settling":
 		k.frozen = ""
-		for _, id := range strings.Split(rest, ",") {
+		for id := range strings.SplitSeq(rest, ",") {
 			k.settling[id] = true
 		}
 	case "settled":
-		for _, id := range strings.Split(rest, ",") {
+		for id := range strings.SplitSeq(rest, ",") {
 			k.settled[id] = true
 		}
 	}

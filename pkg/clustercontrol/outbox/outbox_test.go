@@ -201,7 +201,7 @@ func TestNoMoreThanTheBound(t *testing.T) {
 	o.Put(ids, "gone2", large, true)
 	o.Put(ids, "gone3", large, true)
 	expect(t, "dropped", dropped, []string{"metering u1", "metering u2", "metering u3"})
-	o.Put(statuses, "s", append(large, large...), false)
+	o.Put(statuses, "s", slices.Concat(large, large), false)
 	expect(t, "dropped for a larger version of itself", dropped[3:], []string{"workspace-status s", "workspace-status s"})
 	if !o.Put(ids, "gone4", large, true) {
 		t.Error("there was room for a deregistration")

@@ -74,12 +74,12 @@ func activators(name string, port int32, ready ...string) *discoveryv1.EndpointS
 			Namespace: v1alpha1.ActivatorNamespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: v1alpha1.ActivatorService},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("metrics"), Port: ptr.To[int32](9)}, {Name: ptr.To(v1alpha1.ActivatorPortName), Port: &port}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new("metrics"), Port: ptr.To[int32](9)}, {Name: ptr.To(v1alpha1.ActivatorPortName), Port: &port}},
 	}
 	for _, address := range ready {
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}})
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
 	}
-	slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.0.0.99"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}})
+	slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.0.0.99"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}})
 	return slice
 }
 
@@ -193,14 +193,15 @@ func TestActivators(t *testing.T) {
 
 func TestFailedWakesHoldTheNextOneBack(t *testing.T) {
 	run(t, nil, func(f *fixture) {
-		for i, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+		for i, seconds := range []int64{10, 20, 40, 80, 160, 300, 300} {
+			want := time.Duration(seconds * int64(time.Second))
 			f.WakeFailed(shop, "1")
-			if got := f.Of(shop, "1").Backoff; got != want*time.Second {
-				t.Errorf("after %d failures: %s, want %s", i+1, got, want*time.Second)
+			if got := f.Of(shop, "1").Backoff; got != want {
+				t.Errorf("after %d failures: %s, want %s", i+1, got, want)
 			}
 			after(5 * time.Second)
-			if got := f.Of(shop, "1").Backoff; got != (want-5)*time.Second {
-				t.Errorf("5 s after %d failures: %s, want %s", i+1, got, (want-5)*time.Second)
+			if got := f.Of(shop, "1").Backoff; got != want-5*time.Second {
+				t.Errorf("5 s after %d failures: %s, want %s", i+1, got, want-5*time.Second)
 			}
 		}
 		if got := f.Of(shop, "2").Backoff; got != 0 {

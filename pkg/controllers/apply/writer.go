@@ -97,7 +97,7 @@ func (w *Writer) Delete(ctx context.Context, namespace string, child reconcile.R
 	case "Service":
 		api = w.Client.CoreV1().Services(namespace)
 	case "Endpoints":
-		api = w.Client.CoreV1().Endpoints(namespace) //nolint:staticcheck // deprecated for readers; who deletes has no other name for them
+		api = w.Client.CoreV1().Endpoints(namespace) // deprecated for readers; who deletes has no other name for them
 	case "EndpointSlice":
 		api = w.Client.DiscoveryV1().EndpointSlices(namespace)
 	case "Deployment":

@@ -4,7 +4,7 @@
 package workspace_test
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +104,7 @@ func TestSleep(t *testing.T) {
 			if in = then(in, planned); in.Workspace.Status.Conditions == nil {
 				t.Fatal("there is no status")
 			}
-			got := fmt.Sprint(ptr.Deref(in.Children.Deployment.Live.Spec.Replicas, -1))
+			got := strconv.Itoa(int(ptr.Deref(in.Children.Deployment.Live.Spec.Replicas, -1)))
 			if after > 0 && readyCondition(in.Workspace.Status).Reason == v1alpha1.ReasonWaking {
 				after = time.Second // the deadline of a wake has a test of its own
 			}
