@@ -67,8 +67,9 @@ e2e: kubernetes ## Test the installed operator and its Workspaces in real pods: 
 	FORMSPEC_E2E=1 go test -count=1 -timeout=30m -parallel=4 -v $(TESTFLAGS) ./test/e2e
 
 .PHONY: e2e-long
-e2e-long: kubernetes ## Run the integration tests with more objects and longer windows, among them ten minutes of random edits
+e2e-long: kubernetes ## Run the integration and end-to-end tests with more objects and longer windows, among them ten minutes of random edits
 	FORMSPEC_LONG=1 go test -race -count=1 -timeout=90m -v $(TESTFLAGS) ./test/integration
+	FORMSPEC_LONG=1 FORMSPEC_E2E=1 go test -count=1 -timeout=60m -parallel=4 -v $(TESTFLAGS) ./test/e2e
 
 .PHONY: bench
 bench: ## Run the Go benchmarks
@@ -118,8 +119,8 @@ lint: bin/golangci-lint bin/kube-api-linter ## Run go vet, golangci-lint (rules:
 ##@ Try it
 
 .PHONY: demo
-demo: build bin/devcluster ## See a Workspace become pods with credentials on a simulated cluster (ONESHOT=1: check and clean up; CONTEXT=name: use your cluster)
-	hack/demo.sh
+demo: build bin/devcluster $(if $(NODE),bin/formspec-resource) ## See a Workspace become pods with credentials on a simulated cluster (NODE=1, as root: and one that sleeps on a real node; ONESHOT=1: check and clean up; CONTEXT=name: use your cluster)
+	NODE=$(NODE) hack/demo.sh
 
 .PHONY: demo-down
 demo-down: bin/devcluster ## End the demo
@@ -136,6 +137,11 @@ kubernetes: bin/devcluster
 .PHONY: bin/devcluster
 bin/devcluster:
 	go -C hack/devcluster build -o ../../bin/devcluster .
+
+# The stand-in for the generic image.
+.PHONY: bin/formspec-resource
+bin/formspec-resource:
+	CGO_ENABLED=0 go build -trimpath -o bin/formspec-resource ./test/resource
 
 .PHONY: bin/testcount
 bin/testcount:

@@ -9,6 +9,8 @@
 #   ONESHOT=1 make demo       the same on a cluster of its own, which goes at the end; status 0 only if the Workspace
 #                             became Ready with its pods where they belong and its credentials in them, and a forged
 #                             claim got nothing.
+#   make demo NODE=1          as root on Linux: this machine becomes a node of that cluster, and a Workspace of an economy
+#                             class sleeps there until one curl wakes it (samples/economy.yaml). Goes with ONESHOT=1.
 #   CONTEXT=name make demo    on the cluster of that kubectl context, with samples/quickstart.yaml. The sample goes with
 #                             "make demo-down" (or at once with ONESHOT=1), the installed manifests stay.
 #
@@ -22,8 +24,8 @@ set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-context=${CONTEXT:-} oneshot=${ONESHOT:-} timeout=${TIMEOUT:-120s}
-system=formspec-system quickstart=manifests/samples/quickstart.yaml
+context=${CONTEXT:-} oneshot=${ONESHOT:-} node=${NODE:-} timeout=${TIMEOUT:-120s}
+system=formspec-system quickstart=manifests/samples/quickstart.yaml economy=manifests/samples/economy.yaml
 
 if [[ -n $context ]]; then
   instance='' state=dist/demo-${context//[^A-Za-z0-9_.-]/_}
@@ -70,6 +72,16 @@ start_cluster() {
   bin/devcluster up --name "$instance" --nodes 4 ${lifetime[@]+"${lifetime[@]}"} >/dev/null
   eval "$(bin/devcluster env --name "$instance")"
   kubectl get nodes -L formspec.dev/environment,formspec.dev/region,formspec.dev/tier,formspec.dev/capacity
+}
+
+# join makes this machine a node, with the images that its pods run: the operator's, and a stand-in for the generic image.
+join() {
+  say "Making this machine a node: bin/devcluster node"
+  bin/devcluster node --name "$instance" --environment dev --tier shared >"$state/node"
+  local image
+  image=$(sed -n 's/^ *image: //p' manifests/50-activator.yaml)
+  bin/devcluster image --name "$instance" "$image" bin/formspec-operator
+  bin/devcluster image --name "$instance" formahub/formspec-resource:1.4.2 bin/formspec-resource --env START_DELAY=0.5s
 }
 
 # spare refuses a cluster where the demo would be in somebody's way.
@@ -191,6 +203,10 @@ install() {
   if [[ -z $context ]]; then
     kubectl apply -f manifests/
     kubectl scale deployment formspec-operator -n "$system" --replicas=0
+    if [[ -n $node ]]; then # simulated nodes run no activator
+      kubectl patch deployment formspec-activator -n formspec-activator --type=merge \
+        -p "{\"spec\":{\"template\":{\"spec\":{\"nodeSelector\":{\"kubernetes.io/hostname\":\"$(cat "$state/node")\"}}}}}"
+    fi
   else
     echo "(without 40-deployment.yaml: the operator runs on this machine)"
     kubectl apply -f manifests/00-namespace.yaml -f manifests/10-crds.yaml -f manifests/20-rbac.yaml -f manifests/30-user-roles.yaml
@@ -433,6 +449,35 @@ check() {
   done
 }
 
+# scale_to_zero lets an economy Workspace sleep, and wakes it with one request.
+scale_to_zero() {
+  local workspace=corner-shop answer host address
+  say "Creating a workspace that sleeps while nobody uses it: kubectl apply -n $namespace -f $economy"
+  kubectl rollout status deployment/formspec-activator -n formspec-activator --timeout="$timeout" >/dev/null || return 1
+  sed '/^  namespace: default$/d' "$economy" | kubectl apply -n "$namespace" -f - || return 1
+  kubectl wait -n "$namespace" --for=condition=Ready "workspace/$workspace" --timeout="$timeout" || return 1
+  get pod N:.metadata.name,P:.status.phase,N:.spec.nodeName
+
+  say "It need not wait for five minutes: kubectl annotate workspace $workspace formspec.dev/idle=true"
+  kubectl annotate -n "$namespace" workspace "$workspace" formspec.dev/idle=true || return 1
+  kubectl wait -n "$namespace" --for=jsonpath='{.status.phase}'=Sleeping "workspace/$workspace" --timeout="$timeout" || return 1
+  kubectl wait -n "$namespace" --for=delete pod -l "formspec.dev/workspace=$workspace" --timeout="$timeout" || return 1
+  kubectl get workspace "$workspace" -n "$namespace" || return 1
+  [[ -z $(get pod N:.metadata.name) ]] || { echo "there are pods"; return 1; }
+
+  # There is no cluster DNS here, which would lead from the name to the address.
+  host=formspec-resource-$workspace.$namespace
+  address=$(kubectl get service "formspec-resource-$workspace" -n "$namespace" -o 'jsonpath={.spec.clusterIP}')
+  say "One request wakes it: curl -i --resolve $host:80:$address http://$host/"
+  answer=$(curl -si --max-time 60 --noproxy '*' --resolve "$host:80:$address" -w '\n%{time_total} s\n' "http://$host/") || return 1
+  head -c 600 <<<"$answer"
+  printf '\n...\n%s\n' "$(tail -n 1 <<<"$answer")"
+  [[ $answer == "HTTP/1.1 200 OK"* ]] || { echo "that is not 200"; return 1; }
+  grep -qi '^x-formspec-cold-start: [0-9]' <<<"$answer" || { echo "the header X-Formspec-Cold-Start is missing"; return 1; }
+  kubectl wait -n "$namespace" --for=jsonpath='{.status.phase}'=Ready "workspace/$workspace" --timeout="$timeout" || return 1
+  get pod N:.metadata.name,P:.status.phase,N:.spec.nodeName
+}
+
 # explain prints what is needed to see why the Workspace is not Ready.
 explain() {
   {
@@ -467,7 +512,8 @@ END
   if [[ -n $context ]]; then
     echo "To end: CONTEXT=$context make demo-down"
   else
-    echo "Nodes and pods are simulated: they are scheduled and become Ready, and run nothing. To end: make demo-down"
+    echo "Nodes and pods are simulated: they are scheduled and become Ready, and run nothing.${node:+ But for this one, on which
+the activator and the workspace corner-shop run.} To end: make demo-down"
   fi
 }
 
@@ -503,6 +549,9 @@ down)
 *) die "usage: hack/demo.sh [up|down]" ;;
 esac
 
+if [[ -n $node && (-n $context || $(uname) != Linux || $EUID != 0) ]]; then
+  die "NODE=1 makes this machine a node, which takes Linux and root, and a cluster of the demo's own (without CONTEXT)."
+fi
 if [[ -n $oneshot ]]; then trap down EXIT; fi
 mkdir -p "$state"
 stop_operator # of an earlier run: this one may be newer
@@ -510,6 +559,7 @@ stop_servers
 if [[ -n $instance ]]; then
   start_cluster
 fi
+if [[ -n $node ]]; then join; fi
 command -v kubectl >/dev/null || die "kubectl is not on the PATH"
 (umask 077 && kubectl config view --raw --minify --flatten ${context:+--context="$context"} >"$state/kubeconfig")
 export KUBECONFIG=$PWD/$state/kubeconfig
@@ -544,6 +594,7 @@ if [[ -n $with_servers ]]; then
   must injected
   must forge
 fi
+if [[ -n $node ]]; then must scale_to_zero; fi
 if [[ -z $oneshot ]]; then
   how_to_go_on
 elif [[ -n $with_servers ]]; then

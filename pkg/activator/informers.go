@@ -107,6 +107,9 @@ func (a *Activator) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha1
 			if claimsChanged(old, cur) {
 				a.routes.changed()
 			}
+			if !asleep(old) && asleep(cur) {
+				a.keeper.Slept(cur.UID)
+			}
 		},
 		DeleteFunc: func(deleted cache.DeletedObject[*v1alpha1.Workspace]) {
 			if deleted.OptionalObj != nil {

@@ -17,9 +17,10 @@ import (
 
 // Drain is how a server stops.
 type Drain struct {
-	// Delay is how long it takes requests as before, while it is not ready any more: until everybody has heard that.
+	// Delay is how long it takes requests as before, while it is not ready any more: until everybody has heard that. It begins again when
+	// no Workspace is led here any more, for which up to half of Timeout is spent.
 	Delay time.Duration
-	// Timeout is how long requests that have started may take to finish then.
+	// Timeout is how long all that comes after the first Delay may take: above all, that requests which have started finish.
 	Timeout time.Duration
 }
 
@@ -40,6 +41,11 @@ func (a *Activator) Serve(ctx context.Context, listener net.Listener, drain Drai
 
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain.Timeout)
 	defer cancel()
+	half, enough := context.WithTimeout(limited, drain.Timeout/2)
+	defer enough()
+	if a.waitUntilLeft(half, listener.Addr()) {
+		time.Sleep(drain.Delay)
+	}
 	defer server.Close()
 	if err := errors.Join(server.Shutdown(limited), a.running.wait(limited)); err != nil {
 		return fmt.Errorf("wait %s for requests to end: %d are cut off: %w", drain.Timeout, a.running.count(), err)

@@ -12,7 +12,13 @@ import (
 	"testing"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
+
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
 // Who has come in time is served: one that is held, one that streams, and one on an upgraded connection.
@@ -85,6 +91,42 @@ func TestDrainDoesNotWaitForEver(t *testing.T) {
 	dialRaw(t, listener.Addr().String(), handshake).head(t)
 	stop()
 	if err := <-drained; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 are cut off") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Requests come until the operator has led every Workspace to another replica, however long that takes.
+func TestDrainWaitsUntilNobodyIsLedHere(t *testing.T) {
+	r := newRig(t, nil)
+	r.pods("shop", newPod(t, hello))
+	here := slice("shop", r.address)
+	here.Name = "formspec-resource-shop-activator"
+	here.Labels = map[string]string{discoveryv1.LabelServiceName: "formspec-resource-shop", discoveryv1.LabelManagedBy: v1alpha1.ManagedBy}
+	endpointSlices := r.kube.DiscoveryV1().EndpointSlices("bank")
+	if _, err := endpointSlices.Create(t.Context(), here, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan struct{}, 10)
+	r.kube.PrependReactor("list", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+		looked <- struct{}{}
+		return false, nil, nil
+	})
+	r.stop()
+	for range 2 { // the second time it was not the first answer that made it go on
+		select {
+		case <-looked:
+		case err := <-r.drained:
+			t.Fatalf("it has ended, %v, and a Service leads here", err)
+		}
+	}
+	if got := do(newClient(t, false), r.request(t.Context(), "GET", "/", nil)); got.body != "hello" || !got.closes {
+		t.Errorf("while the Service leads here: %+v", got)
+	}
+	here.Endpoints = nil
+	if _, err := endpointSlices.Update(t.Context(), here, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-r.drained; err != nil {
 		t.Errorf("got %v", err)
 	}
 }

@@ -292,3 +292,37 @@ func TestAClassThatDoesNotScaleToZeroHasNoLease(t *testing.T) {
 		t.Errorf("%d writes of Leases", writes)
 	}
 }
+
+// A Workspace that falls asleep before its last request was told of is not woken by that.
+func TestAWorkspaceThatFallsAsleepStaysAsleep(t *testing.T) {
+	awake := shop()
+	awake.Status.Phase = v1alpha1.PhaseReady
+	short := economy()
+	short.Spec.Scaling.IdleAfter = &metav1.Duration{Duration: 2 * time.Second}
+	r := newRig(t, nil, short, awake)
+	r.pods("shop", newPod(t, hello))
+	ask := func() {
+		t.Helper()
+		if got := do(newClient(t, false), r.request(t.Context(), "GET", "/", nil)); got.body != "hello" {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	ask()
+	leases := r.informers.leases.Coordination().V1().Leases().Lister().Leases(v1alpha1.ActivatorNamespace)
+	r.eventually("the first request is told of", func() bool { _, err := leases.Get("uid-shop"); return err == nil })
+	before := r.leaseWrites()
+	ask()
+	asleepNow := shop()
+	asleepNow.ResourceVersion = "2"
+	if _, err := r.formspec.FormspecV1alpha1().Workspaces("bank").UpdateStatus(t.Context(), asleepNow, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the activator knows that it sleeps", func() bool {
+		ws, err := r.workspaces.Workspaces("bank").Get("shop")
+		return err == nil && asleep(ws)
+	})
+	<-time.After(short.Spec.Scaling.IdleAfter.Duration)
+	if n := r.leaseWrites() - before; n != 0 {
+		t.Errorf("the Lease was written %d times while the Workspace slept", n)
+	}
+}

@@ -6,7 +6,6 @@ package e2e
 import (
 	"crypto/ed25519"
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -56,9 +55,10 @@ func TestClaim(t *testing.T) {
 	s.must("delete the claim", s.formspec.FormspecV1alpha1().ResourceClaims(s.namespace).Delete(s.Context(), "shop-pg-main", metav1.DeleteOptions{}))
 
 	// then
+	client := shop.client()
 	s.eventually("the credentials are gone from the pod", func() error {
 		var names []string
-		if err := request(s.Context(), http.DefaultClient, shop.url("/env"), &names); err != nil {
+		if err := request(s.Context(), client, shop.url("/env"), &names); err != nil {
 			return err
 		}
 		if len(names) != 1 {

@@ -11,7 +11,10 @@
 // It changes the machine's network while it runs and needs root, so it has to be asked for:
 //
 //	make e2e                                              # TESTFLAGS='-run TestFailover'
+//	make e2e-long                                         # the sizes and times of the issues, and latencies; FORMSPEC_LONG=1
 //	FORMSPEC_E2E=1 go test -v ./test/e2e -run TestClaim
+//
+// What its tests measure they log, and docs/performance.md has it.
 //
 // A test begins with [given] and goes on as in test/integration: it waits for states with a deadline and never sleeps. Tests that take
 // something away from the operator are not parallel, so they run before those that are.

@@ -146,8 +146,12 @@ patches:
 	if _, err := env.cluster.kubectl(ctx, "create", "configmap", v1alpha1.OwnerKeysConfigMap, "-n", systemNamespace); err != nil {
 		return err
 	}
-	_, err = env.cluster.kubectl(ctx, "wait", "-n", systemNamespace, "--for=condition=Available", "deployment", "--all", "--timeout=2m")
-	return err
+	for _, namespace := range []string{systemNamespace, v1alpha1.ActivatorNamespace} {
+		if _, err = env.cluster.kubectl(ctx, "wait", "-n", namespace, "--for=condition=Available", "deployment", "--all", "--timeout=2m"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // operatorImage is the image that the manifests name.

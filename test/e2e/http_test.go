@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -37,20 +38,42 @@ type ran struct {
 	Config     map[string]string
 }
 
-// url is a path of the Workspace at its Service's cluster address, which this machine reaches as pods do.
-func (w *tenant) url(path string) string {
+// url is a path of the Workspace at its Service's name. It takes the Workspace's client or transport to get there.
+func (w *tenant) url(path string) string { return "http://" + w.host() + path }
+
+// host is the name of the Workspace's Service.
+func (w *tenant) host() string { return names.Deployment(w.name) + "." + w.namespace }
+
+// transport connects to the Service's cluster address, which this machine reaches as pods do, whatever the host of a URL: it stands for the
+// cluster's DNS, which is missing here.
+func (w *tenant) transport() *http.Transport {
 	w.Helper()
 	service, err := w.kube.CoreV1().Services(w.namespace).Get(w.Context(), names.Deployment(w.name), metav1.GetOptions{})
 	w.must("get the Service", err)
-	return "http://" + service.Spec.ClusterIP + path
+	return transportTo(net.JoinHostPort(service.Spec.ClusterIP, "80"))
+}
+
+// transportTo connects to one address.
+func transportTo(address string) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
+// client opens a connection for each request.
+func (w *tenant) client() *http.Client {
+	w.Helper()
+	transport := w.transport()
+	transport.DisableKeepAlives = true
+	return &http.Client{Transport: transport}
 }
 
 // serving waits until the Workspace is Ready and its Service answers: the node learns of endpoints a moment after they are Ready.
 func (w *tenant) serving() *tenant {
 	w.Helper()
-	url := w.ready().url("/")
+	client := w.ready().client()
 	w.eventually("the Service of "+w.name+" answers", func() error {
-		return request(w.Context(), http.DefaultClient, url, new(seen))
+		return request(w.Context(), client, w.url("/"), new(seen))
 	})
 	return w
 }
@@ -59,7 +82,7 @@ func (w *tenant) serving() *tenant {
 func fetch[T any](w *tenant, path string) T {
 	w.Helper()
 	var value T
-	w.must("ask Workspace "+w.name, request(w.Context(), http.DefaultClient, w.url(path), &value))
+	w.must("ask Workspace "+w.name, request(w.Context(), w.client(), w.url(path), &value))
 	return value
 }
 
@@ -105,16 +128,17 @@ func (w *tenant) traffic(clients int) *traffic {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	t := &traffic{tenant: w, cancel: cancel, answers: map[string]int{}}
-	url := w.url("/")
 	for i := range clients {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}}
+		transport := w.transport()
+		transport.DisableKeepAlives = i%2 == 0
+		client := &http.Client{Transport: transport}
 		t.clients.Go(func() {
 			defer client.CloseIdleConnections()
 			ticks := time.NewTicker(trafficInterval)
 			defer ticks.Stop()
 			for ; ctx.Err() == nil; <-ticks.C {
 				var answer seen
-				err := request(context.WithoutCancel(ctx), client, url, &answer)
+				err := request(context.WithoutCancel(ctx), client, w.url("/"), &answer)
 				t.record(answer.Pod, err)
 			}
 		})

@@ -28,14 +28,20 @@ const (
 // replicas are the operator's pods that are not being deleted, once there are two and both are Ready.
 func (s *scenario) replicas() []corev1.Pod {
 	s.Helper()
+	return s.running(systemNamespace, operatorSelector, 2)
+}
+
+// running are the pods of a Deployment that are not being deleted, once there are so many and all are Ready.
+func (s *scenario) running(namespace, selector string, n int) []corev1.Pod {
+	s.Helper()
 	var pods []corev1.Pod
-	s.eventually("the operator has two replicas", func() error {
-		list, err := s.kube.CoreV1().Pods(systemNamespace).List(s.Context(), metav1.ListOptions{LabelSelector: operatorSelector})
+	s.eventually(fmt.Sprintf("there are %d pods with %s", n, selector), func() error {
+		list, err := s.kube.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return err
 		}
 		pods = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || !podReady(&p) })
-		if len(pods) != 2 {
+		if len(pods) != n {
 			return fmt.Errorf("of %d pods %d are Ready", len(list.Items), len(pods))
 		}
 		return nil

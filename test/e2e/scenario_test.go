@@ -65,6 +65,8 @@ func (s *scenario) end() {
 			{"logs", "-n", s.namespace, "-l", "app.kubernetes.io/managed-by=formspec-operator", "--prefix", "--tail=20"},
 			{"get", "pods", "-n", systemNamespace, "-o", "wide"},
 			{"logs", "-n", systemNamespace, "-l", operatorSelector, "--prefix", "--tail=40"},
+			{"get", "pods,endpointslices", "-n", v1alpha1.ActivatorNamespace, "-o", "wide"},
+			{"logs", "-n", v1alpha1.ActivatorNamespace, "-l", activatorSelector, "--prefix", "--tail=40"},
 		} {
 			out, err := s.cluster.kubectl(ctx, args...)
 			s.Logf("kubectl %s\n%s%v", strings.Join(args, " "), out, err)
@@ -93,6 +95,16 @@ func (s *scenario) eventually(what string, check func() error) {
 	})
 	if err != nil {
 		s.Fatalf("%s: not within %s: %v", what, patience, errors.Join(last, err))
+	}
+}
+
+// pass lets time go by where time itself is what is tested: an outage, a window, what a client was told to wait.
+func (s *scenario) pass(d time.Duration) {
+	s.Helper()
+	select {
+	case <-time.After(d):
+	case <-s.Context().Done():
+		s.Fatal(s.Context().Err())
 	}
 }
 

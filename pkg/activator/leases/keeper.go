@@ -139,6 +139,17 @@ func (k *Keeper) seen(e *entry, at time.Time) {
 	}
 }
 
+// Slept says that the Workspace was put to sleep. Of requests that had ended before, nobody needs to be told any more: to the operator that
+// would be a wake.
+func (k *Keeper) Slept(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.entries[uid]; e != nil && e.inFlight == 0 && !e.wake {
+		e.activeAt = time.Time{}
+		k.schedule(e)
+	}
+}
+
 // Lost says that the Lease of a Workspace was deleted. If there is traffic it is made again.
 func (k *Keeper) Lost(uid types.UID) {
 	k.mu.Lock()

@@ -400,6 +400,42 @@ func TestARequestDuringAWriteIsToldLater(t *testing.T) {
 	})
 }
 
+// The renewal after the last request comes up to a quarter of the window later. If the Workspace was sent to sleep meanwhile it would be a wake.
+func TestASleeperIsNotRenewedForRequestsOfBefore(t *testing.T) {
+	inBubble(t, 1, func(c *cluster) {
+		k, quiet, busy, waking := c.replicas[0], workspace(0), workspace(1), workspace(2)
+		for _, ws := range []Workspace{quiet, busy, waking} {
+			request(k, ws)
+		}
+		pass(time.Second)
+		request(k, quiet)
+		k.Begin(busy)
+		before := c.count()
+
+		// when
+		for _, ws := range []Workspace{quiet, busy, waking} {
+			k.Slept(ws.UID)
+		}
+		k.Wake(waking)
+		k.Slept(waking.UID)
+		pass(window)
+
+		// then
+		if n := len(c.of(quiet.UID)); n != 1 {
+			t.Errorf("the Lease of one that sleeps was written %d times, want 1", n)
+		}
+		if len(c.of(busy.UID)) < 2 || len(c.of(waking.UID)) < 2 {
+			t.Errorf("of %d writes since, none was for a request that runs, or none was a wake", c.count()-before)
+		}
+		k.End(busy)
+		request(k, quiet)
+		pass(window)
+		if n := len(c.of(quiet.UID)); n != 2 {
+			t.Errorf("after its next request it was written %d times, want 2", n)
+		}
+	})
+}
+
 func TestAForgottenWorkspaceIsNotWritten(t *testing.T) {
 	inBubble(t, 1, func(c *cluster) {
 		k := c.replicas[0]
