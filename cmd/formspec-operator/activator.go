@@ -26,7 +26,7 @@ import (
 func newActivatorCommand() *cobra.Command {
 	o, logging := newActivatorOptions(), newLoggingOptions()
 	cmd := &cobra.Command{
-		Use:   "activator",
+		Use:   activatorCommand,
 		Short: "Runs the proxy that wakes sleeping workspaces, until it gets a signal",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,6 +20,12 @@ const (
 	exitUsage = 2 // the command line is wrong: trying again does not help
 )
 
+// The commands that serve, and so write a log.
+const (
+	runCommand       = "run"
+	activatorCommand = "activator"
+)
+
 // usageError is a mistake in the flags that only a check of several together, or of their values, could find.
 type usageError struct{ error }
 
@@ -46,8 +52,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case !parsed, errors.As(err, &usage):
 		fmt.Fprintf(stderr, "%s: %v\nSee %s --help.\n", root.Name(), err, cmd.CommandPath())
 		return exitUsage
-	default:
+	case cmd.Name() == runCommand || cmd.Name() == activatorCommand:
 		klog.FromContext(ctx).Error(err, "Exiting", "command", cmd.Name())
+		return exitError
+	default:
+		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 		return exitError
 	}
 }

@@ -40,7 +40,7 @@ const leaseName = "formspec-operator"
 func newRunCommand() *cobra.Command {
 	o, logging := newOptions(), newLoggingOptions()
 	cmd := &cobra.Command{
-		Use:   "run",
+		Use:   runCommand,
 		Short: "Runs the operator until it gets a signal",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

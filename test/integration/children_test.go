@@ -41,8 +41,15 @@ var childKinds = []childKind{
 	{"HorizontalPodAutoscaler", schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}, names.Deployment},
 }
 
+// sleeperKinds are the other children, of a Workspace that an activator wakes.
+var sleeperKinds = []childKind{
+	{"Service", schema.GroupVersionResource{Version: "v1", Resource: "services"}, names.Pods},
+	{"EndpointSlice", schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, names.Activator},
+}
+
 func kindOf(kind string) childKind {
-	return childKinds[slices.IndexFunc(childKinds, func(k childKind) bool { return k.kind == kind })]
+	all := slices.Concat(childKinds, sleeperKinds)
+	return all[slices.IndexFunc(all, func(k childKind) bool { return k.kind == kind })]
 }
 
 func (k childKind) gvk() schema.GroupVersionKind { return k.resource.GroupVersion().WithKind(k.kind) }

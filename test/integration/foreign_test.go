@@ -25,7 +25,7 @@ func TestCreateOnlyApply(t *testing.T) {
 apiVersion: formspec.dev/v1alpha1
 kind: ClusterClass
 metadata: {name: any}
-spec: {features: [auto-scaling], scaling: {minReplicas: 2}}
+spec: {features: [auto-scaling], scaling: {minReplicas: 2, scaleToZero: true}}
 ---
 apiVersion: formspec.dev/v1alpha1
 kind: Workspace
@@ -33,9 +33,11 @@ metadata: {name: shop, namespace: ` + s.namespace + `}
 spec: {clusterClass: any}
 `)
 	s.must("render", err)
-	objects := s.decode(documents)
-	if len(objects) != len(childKinds) {
-		t.Fatalf("%d objects are rendered, want one of each of the %d kinds", len(objects), len(childKinds))
+	slice := kindOf("EndpointSlice").object("shop") // render has none: it knows no activator
+	slice.Object["addressType"] = "IPv4"
+	objects := append(s.decode(documents), slice.Object)
+	if want := len(childKinds) + len(sleeperKinds); len(objects) != want {
+		t.Fatalf("%d objects are rendered, want one of each of the %d kinds", len(objects), want)
 	}
 	for _, fields := range objects {
 		object := &unstructured.Unstructured{Object: fields}
@@ -70,58 +72,84 @@ var theirs = map[string]string{
 	"Deployment": `{"spec":{"replicas":0,"selector":{"matchLabels":{"app":"theirs"}},"template":{"metadata":{"labels":{"app":"theirs"}},
 		"spec":{"containers":[{"name":"theirs","image":"example.com/theirs:1"}]}}}}`,
 	"PodDisruptionBudget":     `{"spec":{"maxUnavailable":1,"selector":{"matchLabels":{"app":"theirs"}}}}`,
+	"EndpointSlice":           `{"addressType":"IPv4","endpoints":[{"addresses":["10.9.9.9"]}]}`,
 	"HorizontalPodAutoscaler": `{"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"}}}`,
+}
+
+// disguises are how objects of somebody else look.
+var disguises = map[string]func(object, owner *unstructured.Unstructured){
+	"a stranger's": func(*unstructured.Unstructured, *unstructured.Unstructured) {},
+	"a stranger's with our labels": func(object, owner *unstructured.Unstructured) {
+		object.SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelWorkspace: "shop"})
+		controller := true
+		object.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "ConfigMap", Name: owner.GetName(), UID: owner.GetUID(), Controller: &controller,
+		}})
+	},
 }
 
 // An object that is not ours is never touched, wherever its name comes from.
 func TestForeignChildren(t *testing.T) {
 	t.Parallel()
 	for _, k := range childKinds {
-		for who, disguise := range map[string]func(*unstructured.Unstructured, *unstructured.Unstructured){
-			"a stranger's": func(*unstructured.Unstructured, *unstructured.Unstructured) {},
-			"a stranger's with our labels": func(object, owner *unstructured.Unstructured) {
-				object.SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelWorkspace: "shop"})
-				controller := true
-				object.SetOwnerReferences([]metav1.OwnerReference{{
-					APIVersion: "v1", Kind: "ConfigMap", Name: owner.GetName(), UID: owner.GetUID(), Controller: &controller,
-				}})
-			},
-		} {
+		for who, disguise := range disguises {
 			t.Run(k.kind+" of "+who, func(t *testing.T) {
 				t.Parallel()
-				s := given(t)
-				class, foreign := s.class(full), s.foreign(k, disguise)
-
-				// when
-				shop := s.workspace("shop", class)
-
-				// then
-				shop.failing(v1alpha1.ReasonNameConflict, k.kind, foreign.GetName())
-				s.untouched(k, foreign)
-
-				// when
-				shop.delete(metav1.DeletePropagationBackground)
-
-				// then
-				s.untouched(k, foreign)
-
-				// when
-				shop = s.workspace("shop", class)
-
-				// then
-				shop.failing(v1alpha1.ReasonNameConflict, k.kind, foreign.GetName())
-				s.untouched(k, foreign)
-				s.must("remove it", k.of(s).Delete(s.Context(), foreign.GetName(), metav1.DeleteOptions{}))
-				s.within(time.Minute, "Workspace shop is Ready", func() error { return readyNow(shop.get()) })
+				shop := given(t).refused(k, disguise, full)
 				if err := shop.asRendered(); err != nil {
 					t.Error(err)
-				}
-				if count := shop.events(v1alpha1.ReasonNameConflict); count != 1 {
-					t.Errorf("there are %d events about the conflict, want 1", count)
 				}
 			})
 		}
 	}
+}
+
+// Nor are those that only a Workspace has which an activator wakes.
+func TestForeignChildrenOfASleeper(t *testing.T) {
+	given(t).activator("10.9.0.1")
+	for _, k := range sleeperKinds {
+		for who, disguise := range disguises {
+			t.Run(k.name("shop")+" of "+who, func(t *testing.T) {
+				t.Parallel()
+				shop := given(t).refused(k, disguise, full, economy(time.Hour))
+				if child := shop.child(k); child == nil || !metav1.IsControlledBy(child, shop.get()) {
+					t.Errorf("the %s is %v, want the Workspace's own", k.kind, child)
+				}
+			})
+		}
+	}
+}
+
+// refused makes a Workspace, one of whose names is taken by a child of that kind, makes it again, and returns it once the name is free.
+func (s *scenario) refused(k childKind, disguise func(object, owner *unstructured.Unstructured), classed ...func(*v1alpha1.ClusterClass)) *tenant {
+	s.Helper()
+	class, foreign := s.class(classed...), s.foreign(k, disguise)
+
+	// when
+	shop := s.workspace("shop", class)
+
+	// then
+	shop.failing(v1alpha1.ReasonNameConflict, k.kind, foreign.GetName())
+	s.untouched(k, foreign)
+
+	// when
+	shop.delete(metav1.DeletePropagationBackground)
+
+	// then
+	s.untouched(k, foreign)
+
+	// when
+	shop = s.workspace("shop", class)
+
+	// then
+	shop.failing(v1alpha1.ReasonNameConflict, k.kind, foreign.GetName())
+	s.untouched(k, foreign)
+	s.must("remove it", k.of(s).Delete(s.Context(), foreign.GetName(), metav1.DeleteOptions{}))
+	s.within(time.Minute, "Workspace shop is Ready", func() error { return readyNow(shop.get()) })
+	if count := shop.events(v1alpha1.ReasonNameConflict); count != 1 {
+		s.Errorf("there are %d events about the conflict, want 1", count)
+	}
+	return shop
 }
 
 // foreign creates an object under the name of a child of the Workspace shop, and waits until Kubernetes' own controllers have seen it.

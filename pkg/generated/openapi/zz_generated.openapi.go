@@ -1364,7 +1364,7 @@ func schema_pkg_apis_formspec_v1alpha1_WorkspaceStatus(ref common.ReferenceCallb
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, ScaleToZeroActive, HostsAccepted, Overridden.",
+							Description: "conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, NameCollision, AutoscalingActive, ScaleToZeroActive, HostsAccepted, Overridden.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -4,6 +4,8 @@
 package condition
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,5 +29,17 @@ func Events(before, after []metav1.Condition) []reconcile.Event {
 	if is.Status == metav1.ConditionFalse {
 		eventType = corev1.EventTypeWarning
 	}
-	return []reconcile.Event{{Type: eventType, Reason: is.Reason, Action: "Reconcile", Note: is.Message}}
+	return []reconcile.Event{{Type: eventType, Reason: is.Reason, Action: "Reconcile", Note: Note(is.Message)}}
+}
+
+// maxNote is how many bytes the note of an Event may have: the API server refuses a longer one. Source: events.k8s.io/v1, Event.note.
+const maxNote = 1024
+
+// Note is as much of a message as an Event can hold. The condition has all of it.
+func Note(message string) string {
+	const more = "…"
+	if len(message) <= maxNote {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxNote-len(more)], "") + more
 }

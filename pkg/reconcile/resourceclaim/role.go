@@ -13,6 +13,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile"
+	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 )
 
 // DropDeadline is how long a claim that is being deleted waits for its login to be dropped. It is no hostage of a server that is gone.
@@ -139,8 +140,8 @@ func (in Input) dropLogin(wanted bool, p *Plan) *metav1.Condition {
 	case (going && !in.Now.Before(deadline)) || ((going || wanted) && abandoned):
 		p.Events = append(p.Events, reconcile.Event{
 			Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonRoleLeftBehind, Action: "Release",
-			Note: fmt.Sprintf("the login %s may still be on the server of Datastore %q, because it could not be dropped in time%s. Drop it there",
-				role.Name, in.Place().Datastore, because(last)),
+			Note: condition.Note(fmt.Sprintf("the login %s may still be on the server of Datastore %q. Drop it there: it could not be dropped in time%s",
+				role.Name, in.Place().Datastore, because(last))),
 		})
 		in.release(wanted, p)
 	case role.Admin == "": // the Datastore's Secret wakes us

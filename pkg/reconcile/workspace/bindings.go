@@ -75,20 +75,16 @@ func variable(datastore string) string {
 	}, datastore)
 }
 
-// injected are the approved bindings with credentials, one for each datastore, by name. Of two datastores whose variables would have the
-// same names, the one whose claim is older is injected.
+// injected are the bindings in force with credentials, one for each datastore, by name. Of datastores whose variables would have the same
+// names it is the one whose name sorts first.
 func (in Input) injected() []Binding {
-	byVariable := map[string]Binding{}
+	sharers, byDatastore := in.sharers(), map[string]Binding{}
 	for _, b := range in.Bindings {
-		if b.Credentials == nil || (!b.Approved && !in.standsIn(b)) {
-			continue
-		}
-		name := variable(b.Claim.Spec.Datastore)
-		if other, taken := byVariable[name]; !taken || earlier(b.Claim, other.Claim) {
-			byVariable[name] = b
+		if datastore := b.Claim.Spec.Datastore; b.Credentials != nil && in.inForce(b) && sharers[variable(datastore)][0] == datastore {
+			byDatastore[datastore] = b
 		}
 	}
-	return slices.SortedFunc(maps.Values(byVariable), func(a, b Binding) int {
+	return slices.SortedFunc(maps.Values(byDatastore), func(a, b Binding) int {
 		return strings.Compare(a.Claim.Spec.Datastore, b.Claim.Spec.Datastore)
 	})
 }
@@ -114,10 +110,6 @@ func later(a, b *v1alpha1.ResourceClaim) bool {
 	of, _, _ := v1alpha1.GrantValidity(a)
 	than, _, _ := v1alpha1.GrantValidity(b)
 	return cmp.Or(of.Compare(than), strings.Compare(b.Name, a.Name)) > 0
-}
-
-func earlier(a, b *v1alpha1.ResourceClaim) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name)) < 0
 }
 
 // credentialData is what the credentials Secret holds: every variable of every approved claim, and nothing else.

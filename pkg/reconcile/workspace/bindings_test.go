@@ -119,16 +119,55 @@ func TestAReadOnlyClaimGetsTheReadOnlyParts(t *testing.T) {
 	}
 }
 
-func TestTheOlderOfTwoClaimsWithTheSameNamesIsInjected(t *testing.T) {
-	in := given(bound(binding("a.b", later), binding("a-b")), lists("a.b", "", v1alpha1.DriverPostgres))
-	other := binding("a-b")
-	other.Credentials.Data["host"] = []byte("older")
-	in.Bindings[1] = other
-	if got := string(written[*corev1ac.SecretApplyConfiguration](t, in).Data["FORMSPEC_DATASTORE_A_B_HOST"]); got != "older" {
-		t.Errorf("the host is %q, want that of the older claim", got)
+func TestTheFirstNameOfDatastoresWithTheSameVariablesIsInjected(t *testing.T) {
+	host := func(of string) func(*workspace.Binding) {
+		return func(b *workspace.Binding) { b.Credentials.Data["host"] = []byte(of) }
 	}
-	if got := conditionOf(workspace.Make(in).Status, v1alpha1.ConditionDatastoresBound); got.Reason != v1alpha1.ReasonNameCollision {
-		t.Errorf("DatastoresBound says %s, want NameCollision", got.Reason)
+	dash, dot := binding("a-b", host("dash")), binding("a.b", host("dot"))
+	for name, row := range map[string]struct {
+		bindings []workspace.Binding
+		want     string // empty: nothing is injected
+		collides bool
+	}{
+		"both are granted":               {[]workspace.Binding{dash, dot}, "dash", true},
+		"in another order":               {[]workspace.Binding{dot, dash}, "dash", true},
+		"the first was granted later":    {[]workspace.Binding{binding("a-b", host("dash"), later), dot}, "dash", true},
+		"the second was granted later":   {[]workspace.Binding{dash, binding("a.b", host("dot"), later)}, "dash", true},
+		"the first has no credentials":   {[]workspace.Binding{binding("a-b", noCredentials), dot}, "", true},
+		"the second has no credentials":  {[]workspace.Binding{dash, binding("a.b", noCredentials)}, "dash", true},
+		"the first is refused":           {[]workspace.Binding{binding("a-b", denied(v1alpha1.ReasonSignatureMismatch)), dot}, "dot", false},
+		"the second is refused":          {[]workspace.Binding{dash, binding("a.b", denied(v1alpha1.ReasonExpired))}, "dash", false},
+		"there is only the second":       {[]workspace.Binding{dot}, "dot", false},
+		"one has two claims":             {[]workspace.Binding{dash, binding("a-b", host("old"), supersededAt("2026-07-10T02:00:00Z", "old"))}, "dash", false},
+		"there is none, but another one": {[]workspace.Binding{binding("ab")}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := given(bound(row.bindings...))
+			if got := string(written[*corev1ac.SecretApplyConfiguration](t, in).Data["FORMSPEC_DATASTORE_A_B_HOST"]); got != row.want {
+				t.Errorf("the host is %q, want that of %q", got, row.want)
+			}
+			status := workspace.Make(then(in, settled, ready(1))).Status
+			got := conditionOf(status, v1alpha1.ConditionNameCollision)
+			if (got.Status == isTrue) != row.collides || (got.Type != "") != row.collides {
+				t.Fatalf("NameCollision is %s, want it to be there: %v", asJSON(got), row.collides)
+			}
+			if part := `datastores "a-b", "a.b" have the same variables FORMSPEC_DATASTORE_A_B_…: they are those of "a-b"`; row.collides && !strings.Contains(got.Message, part) {
+				t.Errorf("NameCollision says %q, want %q", got.Message, part)
+			}
+			if is := readyCondition(status); is.Status != isTrue {
+				t.Errorf("Ready is %s: what is not listed gates nothing", asJSON(is))
+			}
+		})
+	}
+}
+
+func TestAListedDatastoreWhoseVariablesAreAnothersIsNotBound(t *testing.T) {
+	for listed, want := range map[string]string{"a-b": v1alpha1.ReasonBound, "a.b": v1alpha1.ReasonNameCollision} {
+		in := given(bound(binding("a-b"), binding("a.b")), lists(listed, "", v1alpha1.DriverPostgres))
+		got := conditionOf(workspace.Make(in).Status, v1alpha1.ConditionDatastoresBound)
+		if got.Reason != want || (want != v1alpha1.ReasonBound) != strings.Contains(got.Message, `they are those of "a-b"`) {
+			t.Errorf("DatastoresBound of a workspace that lists %q is %s, want %s", listed, asJSON(got), want)
+		}
 	}
 }
 

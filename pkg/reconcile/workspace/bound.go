@@ -65,8 +65,8 @@ func (in Input) unbound(listed Listed) *verdict {
 	if approved < 0 {
 		return no(claims[0].Reason, false, "is denied by claim %q: %s", claims[0].Claim.Name, claims[0].Message)
 	}
-	if claims[approved].Credentials == nil {
-		return no(v1alpha1.ReasonNotValidated, false, "has no credentials that work yet: see the conditions of the Datastore and of claim %q", claims[approved].Claim.Name)
+	if name := variable(listed.Name); in.sharers()[name][0] != listed.Name {
+		return no(v1alpha1.ReasonNameCollision, true, "is not injected: %s", collision(name, in.sharers()[name]))
 	}
-	return no(v1alpha1.ReasonNameCollision, true, "shares its variable names with an older claim's datastore: rename one of them")
+	return no(v1alpha1.ReasonNotValidated, false, "has no credentials that work yet: see the conditions of the Datastore and of claim %q", claims[approved].Claim.Name)
 }

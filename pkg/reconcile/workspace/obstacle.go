@@ -161,26 +161,27 @@ func unpinnedImage(in Input) *obstacle {
 	return nil
 }
 
-// nameTaken finds a foreign object in the cache under the name of one of our children. Those that our informers do not select are found
-// by the create-only write.
+// nameTaken finds a foreign object in the cache under the name of a child that the Workspace should have. Those that our informers do not
+// select are found by the create-only write.
 func nameTaken(in Input) *obstacle {
 	c := in.Children
 	for _, child := range []struct {
+		wanted bool
 		kind   string
 		exists bool
 		object metav1.Object
 	}{
-		{"Secret", c.Credentials.Exists(), c.Credentials.Live},
-		{"ConfigMap", c.ConfigMap.Exists(), c.ConfigMap.Live},
-		{"Service", c.Service.Exists(), c.Service.Live},
-		{"Service", c.PodsService.Exists(), c.PodsService.Live},
-		{"EndpointSlice", c.Slice.Exists(), c.Slice.Live},
-		{"Deployment", c.Deployment.Exists(), c.Deployment.Live},
-		{"PodDisruptionBudget", c.DisruptionBudget.Exists(), c.DisruptionBudget.Live},
-		{"HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},
-		{keda.Kind, c.HTTPScaledObject.Exists(), c.HTTPScaledObject.Live},
+		{true, "Secret", c.Credentials.Exists(), c.Credentials.Live},
+		{true, "ConfigMap", c.ConfigMap.Exists(), c.ConfigMap.Live},
+		{true, "Service", c.Service.Exists(), c.Service.Live},
+		{in.sleepable() || in.hasSlice(), "Service", c.PodsService.Exists(), c.PodsService.Live},
+		{in.sleepable(), "EndpointSlice", c.Slice.Exists(), c.Slice.Live},
+		{true, "Deployment", c.Deployment.Exists(), c.Deployment.Live},
+		{in.minimum() >= 2, "PodDisruptionBudget", c.DisruptionBudget.Exists(), c.DisruptionBudget.Live},
+		{in.autoscaled(), "HorizontalPodAutoscaler", c.Autoscaler.Exists(), c.Autoscaler.Live},
+		{in.kedaScaled(), keda.Kind, c.HTTPScaledObject.Exists(), c.HTTPScaledObject.Live},
 	} {
-		if child.exists && !Owns(in.Workspace, child.object) {
+		if child.wanted && child.exists && !Owns(in.Workspace, child.object) {
 			taken := reconcile.NameConflict(child.kind, child.object.GetName())
 			return &obstacle{reason: taken.Reason, message: taken.Message, stalled: taken.Stalled, after: conflictRetry}
 		}

@@ -169,6 +169,45 @@ func TestAForeignObjectUnderAChildsNameIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestAForeignObjectUnderANameThatIsNotWantedIsInNobodysWay(t *testing.T) {
+	everything := []option{minimum(2), autoScaling, scaleToZero, settled, rollout(2, 2, 2)}
+	for kind, child := range map[string]func(*workspace.Children) metav1.Object{
+		"headless Service":        func(c *workspace.Children) metav1.Object { return c.PodsService.Live },
+		"EndpointSlice":           func(c *workspace.Children) metav1.Object { return c.Slice.Live },
+		"PodDisruptionBudget":     func(c *workspace.Children) metav1.Object { return c.DisruptionBudget.Live },
+		"HorizontalPodAutoscaler": func(c *workspace.Children) metav1.Object { return c.Autoscaler.Live },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			full := given(everything...)
+			foreign := child(&full.Children)
+			foreign.SetOwnerReferences(nil)
+			foreign.SetManagedFields(nil)
+			refuseToWrite(t, workspace.Make(full))
+			expectFailure(t, workspace.Make(full), v1alpha1.ReasonNameConflict, true, foreign.GetName())
+
+			// A workspace that has none of this, whose Deployment somebody has deleted.
+			in := given(settled, ready(1), func(in *workspace.Input) { in.Children.Deployment = workspace.Deployment{} })
+			switch kind {
+			case "headless Service":
+				in.Children.PodsService = full.Children.PodsService
+			case "EndpointSlice":
+				in.Children.Slice = full.Children.Slice
+			case "PodDisruptionBudget":
+				in.Children.DisruptionBudget = full.Children.DisruptionBudget
+			default:
+				in.Children.Autoscaler = full.Children.Autoscaler
+			}
+			plan := workspace.Make(in)
+			if got := strings.Join(writes(plan), ", "); got != "Deployment if the name is free" || len(plan.Delete) > 0 {
+				t.Errorf("writes %q and deletes %v, want the Deployment back and nothing else touched", got, plan.Delete)
+			}
+			if got := readyCondition(plan.Status); got.Reason == v1alpha1.ReasonNameConflict {
+				t.Errorf("Ready is %s", asJSON(got))
+			}
+		})
+	}
+}
+
 // valueIf is value where the condition holds, and nothing otherwise.
 func valueIf[T any](holds bool, value T) T {
 	if holds {

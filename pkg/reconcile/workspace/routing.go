@@ -38,7 +38,7 @@ const cleanUpDelay = time.Second
 // route leads requests to the activator or to the pods. Either way is there before the other one goes. Source: contract §6.
 func (in Input) route(p *Plan, asleep bool) {
 	c := in.Children
-	if in.sleepable() || c.Slice.Exists() {
+	if in.sleepable() || in.hasSlice() {
 		apply(p, in.Now, c.PodsService, in.podsService())
 	}
 	if in.sleepable() && (len(in.Traffic.Activators.Addresses) > 0 || asleep) {
@@ -51,15 +51,20 @@ func (in Input) route(p *Plan, asleep bool) {
 	}
 	apply(p, in.Now, c.Service, in.service(in.selectorLabels()))
 	switch {
-	case !c.Slice.Exists():
+	case !in.hasSlice():
 	case in.arrived():
 		remove(p, in.Workspace, "EndpointSlice", c.Slice)
 	case len(in.Traffic.Activators.Addresses) > 0:
 		apply(p, in.Now, c.Slice, in.slice())
 	}
-	if !in.sleepable() && !c.Slice.Exists() {
+	if !in.sleepable() && !in.hasSlice() {
 		remove(p, in.Workspace, "Service", c.PodsService)
 	}
+}
+
+// hasSlice says whether the Service may still lead to the activator. A foreign slice under that name does not count.
+func (in Input) hasSlice() bool {
+	return in.Children.Slice.Exists() && Owns(in.Workspace, in.Children.Slice.Live)
 }
 
 // cleanUp deletes what Kubernetes' own controllers leave behind when a Service loses its selector, once the cache shows that it has. The

@@ -89,6 +89,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 		conditionType string
 		verdict       *verdict
 	}{
+		{v1alpha1.ConditionNameCollision, in.nameCollision()},
 		{v1alpha1.ConditionAutoscalingActive, in.autoscalingActive()},
 		{v1alpha1.ConditionScaleToZeroActive, in.scaleToZeroActive()},
 		{v1alpha1.ConditionHostsAccepted, in.hostsAccepted()},

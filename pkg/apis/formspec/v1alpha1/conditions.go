@@ -16,6 +16,9 @@ const (
 	ConditionDegraded = "Degraded"
 	// ConditionDatastoresBound on a Workspace is True while each listed datastore and cache has an approved claim.
 	ConditionDatastoresBound = "DatastoresBound"
+	// ConditionNameCollision on a Workspace is True while a datastore that it was granted is not injected, because another one has the names of
+	// its variables. Absent otherwise.
+	ConditionNameCollision = "NameCollision"
 	// ConditionAutoscalingActive on a Workspace mirrors its autoscaler: False while it cannot compute a replica count. Absent without autoscaling.
 	ConditionAutoscalingActive = "AutoscalingActive"
 	// ConditionScaleToZeroActive on a Workspace whose class scales to zero is True while it may fall asleep, and False with the reason why
@@ -103,7 +106,7 @@ const (
 	ReasonClaimMissing = "ClaimMissing"
 	// ReasonNotValidated: a listed datastore has an approved claim, and no credentials that were ever found to work.
 	ReasonNotValidated = "NotValidated"
-	// ReasonNameCollision: two datastores would be injected under the same variable names.
+	// ReasonNameCollision: two datastores would be injected under the same variable names; the message names both.
 	ReasonNameCollision = "NameCollision"
 	// ReasonScalingActive: the autoscaler computes replica counts.
 	ReasonScalingActive = "ScalingActive"

@@ -144,8 +144,8 @@ type WorkspaceStatus struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, ScaleToZeroActive, HostsAccepted,
-	// Overridden.
+	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, NameCollision, AutoscalingActive, ScaleToZeroActive,
+	// HostsAccepted, Overridden.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -18,8 +18,8 @@ import (
 type WorkspaceStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status describes. 0: not yet seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, AutoscalingActive, ScaleToZeroActive, HostsAccepted,
-	// Overridden.
+	// conditions by type: Ready, Progressing, Degraded, Stalled, Admitted, DatastoresBound, NameCollision, AutoscalingActive, ScaleToZeroActive,
+	// HostsAccepted, Overridden.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// phase is a one-word summary: Pending, Ready, Degraded, Sleeping or Terminating.
 	Phase *formspecv1alpha1.Phase `json:"phase,omitempty"`
