@@ -75,6 +75,11 @@ func variable(datastore string) string {
 	}, datastore)
 }
 
+// key of one of a binding's variables in the credentials Secret, which is the variable's name, too.
+func key(b Binding, end string) string {
+	return "FORMSPEC_" + variable(b.Claim.Spec.Datastore) + "_" + end
+}
+
 // injected are the approved bindings with credentials, one for each datastore, by name. Of two datastores whose variables would have the
 // same names, the one whose claim is older is injected.
 func (in Input) injected() []Binding {
@@ -124,8 +129,7 @@ func earlier(a, b *v1alpha1.ResourceClaim) bool {
 func (in Input) credentialData() map[string][]byte {
 	data := map[string][]byte{}
 	for _, b := range in.injected() {
-		prefix := "FORMSPEC_" + variable(b.Claim.Spec.Datastore) + "_"
-		data[prefix+"PERMISSION"] = []byte(b.Claim.Spec.Permission)
+		data[key(b, "PERMISSION")] = []byte(b.Claim.Spec.Permission)
 		for _, part := range parts {
 			value, found := b.Credentials.Data[part.key]
 			if b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly {
@@ -134,7 +138,7 @@ func (in Input) credentialData() map[string][]byte {
 				}
 			}
 			if found {
-				data[prefix+part.variable] = value
+				data[key(b, part.variable)] = value
 			}
 		}
 	}
