@@ -152,8 +152,9 @@ func (in Input) credentialEnv() []*corev1ac.EnvVarApplyConfiguration {
 		return corev1ac.EnvVar().WithName(name).WithValueFrom(
 			corev1ac.EnvVarSource().WithSecretKeyRef(corev1ac.SecretKeySelector().WithName(secret).WithKey(key)))
 	}
+	data, _ := in.referred()
 	var env []*corev1ac.EnvVarApplyConfiguration
-	for _, key := range slices.Sorted(maps.Keys(in.credentialData())) {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
 		env = append(env, refer(key, key))
 		if strings.HasSuffix(key, "_DSN") {
 			env = append(env, refer("FORMA_"+strings.TrimPrefix(key, "FORMSPEC_"), key))

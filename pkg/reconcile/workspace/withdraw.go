@@ -60,7 +60,7 @@ func (in Input) narrowSecret(p *Plan) {
 	apply(p, in.Now, secret, &config)
 }
 
-// narrowDeployment takes the variables away whose keys may not stay in the Secret. Where there is no Secret what claims allow stays: no pod
+// narrowDeployment takes the variables away whose keys do not stay in the Secret. Where there is no Secret what claims allow stays: no pod
 // could start without it, but those that run need not go.
 func (in Input) narrowDeployment(p *Plan) {
 	deployment, data := in.Children.Deployment, in.remaining()
