@@ -91,6 +91,7 @@ func TestWhatDependsOnARefusedChild(t *testing.T) {
 		"the scale stays with the Deployment": {[]option{settled, newImage, autoScaling, deploymentRefused}, []string{"ConfigMap if uid-of-ConfigMap"}},
 		"no way by an activator without pods": {[]option{settled, scaleToZero, refusedTo("Service", "-pods")}, []string{"Service if the name is free", "Deployment if uid-of-Deployment"}},
 		"no Service that leads nowhere":       {[]option{settled, scaleToZero, refusedTo("EndpointSlice", "-activator")}, []string{"Service if the name is free", "EndpointSlice if the name is free", "Deployment if uid-of-Deployment"}},
+		"no sleep that nobody could end":      {[]option{scaleToZero, settled, ready(1), settled, noPodsService, idle, refusedTo("Service", "-pods")}, []string{"Service if the name is free"}},
 		"nothing at all under another's name": {[]option{settled, newImage, refused(reconcile.NameConflict("Service", "x"))}, nil},
 		"nothing without a finalizer": {[]option{func(in *workspace.Input) {
 			in.Refused = append(in.Refused, workspace.Refused{Kind: "Workspace", Name: "shop"})
@@ -112,5 +113,15 @@ func TestAnImmutableSecretIsTold(t *testing.T) {
 	got := readyCondition(workspace.Make(in).Status)
 	if got.Reason != v1alpha1.ReasonRefused || !strings.Contains(got.Message, "kubectl delete secret formspec-resource-shop-db-credentials -n bank") {
 		t.Errorf("Ready says %s: %s; want what to do about an immutable Secret", got.Reason, got.Message)
+	}
+}
+
+func noPodsService(in *workspace.Input) { in.Children.PodsService = workspace.Service{} }
+
+// The way by the activator stays until the other one is there.
+func TestAServiceThatIsRefusedItsSelectorKeepsTheActivator(t *testing.T) {
+	in := given(scaleToZero, settled, ready(1), settled, noScaleToZero, theirs(true), refusedTo("Service", ""))
+	if plan := workspace.Make(in); slices.ContainsFunc(plan.Delete, func(r reconcile.Reference) bool { return r.Kind == "EndpointSlice" }) {
+		t.Errorf("%v are deleted", plan.Delete)
 	}
 }
