@@ -5,11 +5,15 @@ package integration
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/test/servers"
 )
 
@@ -48,6 +52,65 @@ func TestWithdrawalFromABlockedWorkspace(t *testing.T) {
 			shop.failing(name)
 		})
 	}
+}
+
+// A datastore that cannot be injected keeps nothing of another in force.
+func TestWithdrawalBesideANameThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	s := given(t)
+	me, class, long := s.publishedOwner(), s.class(), strings.Repeat("a", 240)
+	for _, name := range []string{"goes", "stays", long} {
+		me.datastore(name, v1alpha1.DriverRedis, s.redisURI()).ready()
+	}
+	claim := me.grant("goes", "goes", "shop")
+	me.grant("stays", "stays", "shop")
+	goes, stays := ofRedis("goes"), ofRedis("stays")
+	shop := s.workspace("shop", class).ready().injects(append(goes, stays...)...)
+	me.grant("long", long, "shop").denied(v1alpha1.ReasonNameTooLong, "240 characters", "223")
+
+	// when
+	claim.delete()
+
+	// then
+	shop.injects(stays...).ready()
+}
+
+func ofRedis(datastore string) []string {
+	return variables(datastore, "DSN", "HOST", "PORT", "PASSWORD", "PERMISSION")
+}
+
+// No pod gets what was withdrawn, also where the Secret cannot be changed any more.
+func TestWithdrawalFromAnImmutableSecret(t *testing.T) {
+	t.Parallel()
+	s := given(t)
+	me, class := s.publishedOwner(), s.class()
+	me.datastore("goes", v1alpha1.DriverRedis, s.redisURI()).ready()
+	me.datastore("stays", v1alpha1.DriverRedis, s.redisURI()).ready()
+	claim := me.grant("goes", "goes", "shop")
+	me.grant("stays", "stays", "shop")
+	stays := ofRedis("stays")
+	shop := s.workspace("shop", class).ready().injects(append(ofRedis("goes"), stays...)...)
+	s.patchSecret(names.Credentials("shop"), `{"immutable":true}`)
+
+	// when
+	claim.delete()
+
+	// then
+	s.eventually("the variables are gone", func() error {
+		values, err := shop.environmentOf()
+		if have := slices.Sorted(maps.Keys(values)); err == nil && !slices.Equal(have, slices.Sorted(slices.Values(stays))) {
+			return fmt.Errorf("the variables are %q, want %q", have, stays)
+		}
+		return err
+	})
+	shop.failing(v1alpha1.ReasonRefused, "immutable", "kubectl delete secret "+names.Credentials("shop")+" -n "+s.namespace)
+	shop.rolledOut()
+
+	// when
+	s.kubectl("delete", "secret", names.Credentials("shop"))
+
+	// then
+	shop.injects(stays...).ready()
 }
 
 // A claim stands for one Workspace, as long as the datastore's owner lets that in.

@@ -32,11 +32,12 @@ type server struct {
 	version  int
 	requests []string
 	failing  map[string]error // what a request answers, by how it is told
+	refusing map[string]refusal
 }
 
 // newServer has these objects, which get UIDs and versions.
 func newServer(objects ...runtime.Object) *server {
-	s := &server{version: 100, failing: map[string]error{}}
+	s := &server{version: 100, failing: map[string]error{}, refusing: map[string]refusal{}}
 	var builtIn, own []runtime.Object
 	for _, object := range objects {
 		m := object.(metav1.Object)
@@ -80,11 +81,29 @@ func (s *server) fail(request string, err error) {
 	s.failing[request] = err
 }
 
+// refusal is of requests of which the body has the text.
+type refusal struct {
+	text string
+	err  error
+}
+
+// refuse makes requests of a kind fail that have the text.
+func (s *server) refuse(request, text string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusing[request] = refusal{text, err}
+}
+
 // receive takes note of a request, and says whether it is to fail.
-func (s *server) receive(request string) error {
+func (s *server) receive(request string, action clienttesting.Action) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, request)
+	if patch, is := action.(clienttesting.PatchActionImpl); is {
+		if r, found := s.refusing[request]; found && strings.Contains(string(patch.Patch), r.text) {
+			return r.err
+		}
+	}
 	return s.failing[request]
 }
 
@@ -101,7 +120,7 @@ func (s *server) react(tracker clienttesting.ObjectTracker) clienttesting.Reacti
 		}
 		kind := kindOf[action.GetResource().Resource]
 		answer := func(verb string, act func() (runtime.Object, error)) (bool, runtime.Object, error) {
-			if err := s.receive(verb + " " + kind); err != nil {
+			if err := s.receive(verb+" "+kind, action); err != nil {
 				return true, nil, err
 			}
 			object, err := act()

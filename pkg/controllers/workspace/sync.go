@@ -13,13 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
-	formspecac "github.com/formspec/formspec-operator/pkg/generated/applyconfiguration/formspec/v1alpha1"
-	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
@@ -48,17 +45,19 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 			return 0, err
 		}
 	}
-	version, refused := c.execute(ctx, key, in, plan)
-	after := plan.After
-	switch in.Refusal = apply.Refusal(refused); {
+	version, err := c.execute(ctx, key, in, &plan)
+	after, refused := plan.After, err
+	switch {
 	case version == gone:
 		c.restarts.Gone(key)
 		return 0, nil
-	case in.Refusal != nil:
-		plan.Status, after = workspace.Status(*in, plan), apply.RefusalRetry
-		refused = worker.Terminal(refused)
-	case refused != nil:
-		return 0, refused // a fault that passes says nothing about the Workspace
+	case err != nil && apply.Refusal(err) == nil:
+		return 0, err // a fault that passes says nothing about the Workspace
+	case err != nil:
+		after, refused = apply.RefusalRetry, worker.Terminal(err)
+		if in.Recheck > 0 {
+			after = min(after, in.Recheck) // a grant ends when it ends
+		}
 	}
 	c.learn(in, plan)
 	if err := c.updateStatus(ctx, key, in.Workspace, version, plan.Status); err != nil {
@@ -95,76 +94,6 @@ func (c *Controller) stillWanted(ctx context.Context, cached *v1alpha1.Workspace
 		return fmt.Errorf("get Workspace %s/%s before it takes its children in again: %w", cached.Namespace, cached.Name, err)
 	}
 	return nil
-}
-
-// gone as a resourceVersion says that the Workspace is no more.
-const gone = "gone"
-
-// execute carries out the plan, up to the first write that fails. It returns the Workspace's newest resourceVersion.
-func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *workspace.Input, plan workspace.Plan) (version string, err error) {
-	version = in.Workspace.ResourceVersion
-	if plan.Finalizer == reconcile.FinalizerAdd {
-		if version, err = c.addFinalizer(ctx, key, in.Workspace); err != nil {
-			return version, err
-		}
-	}
-	owns := func(object metav1.Object) bool { return workspace.Owns(in.Workspace, object) }
-	for _, write := range plan.Apply {
-		if err := c.apply(ctx, key, write, owns); err != nil {
-			return version, err
-		}
-	}
-	for _, child := range plan.Delete {
-		klog.FromContext(ctx).V(2).Info("Deleting child", "workspace", key, "kind", child.Kind, "name", child.Name)
-		if err := c.writer.Delete(ctx, key.Namespace, child); err != nil {
-			return version, err
-		}
-	}
-	if plan.Finalizer == reconcile.FinalizerRemove {
-		return c.removeFinalizer(ctx, key, in.Workspace)
-	}
-	return version, nil
-}
-
-func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reconcile.Write, owns func(metav1.Object) bool) error {
-	kind, name := ptr.Deref(write.Config.GetKind(), ""), ptr.Deref(write.Config.GetName(), "")
-	klog.FromContext(ctx).V(2).Info("Applying child", "workspace", key, "kind", kind, "name", name, "create", write.Create)
-	result, err := c.writer.Apply(ctx, write, owns)
-	if err != nil {
-		return err
-	}
-	c.memory.Rewrote(key, write.Config, result.Rewritten, c.clock.Now())
-	if r := c.memory.Rewritten(key, kind, name); r == nil || !r.Hidden() { // else the cache will never see it
-		c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
-	}
-	if result.Existed {
-		c.enqueue(key, soon) // the event of a write wakes nobody, and this one brings the child's status, too
-	}
-	return nil
-}
-
-func (c *Controller) addFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
-	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
-	written, err := apply.AddFinalizer(ctx, api, Name,
-		formspecac.Workspace(ws.Name, ws.Namespace).WithUID(ws.UID).WithFinalizers(v1alpha1.WorkspaceFinalizer))
-	if err != nil {
-		return ws.ResourceVersion, err
-	}
-	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
-	return written.ResourceVersion, nil
-}
-
-func (c *Controller) removeFinalizer(ctx context.Context, key cache.ObjectName, ws *v1alpha1.Workspace) (version string, err error) {
-	api := c.formspec.FormspecV1alpha1().Workspaces(key.Namespace)
-	written, vanished, err := apply.RemoveFinalizer(ctx, api, Name, v1alpha1.WorkspaceFinalizer, ws)
-	if err != nil {
-		return ws.ResourceVersion, err
-	}
-	if vanished {
-		return gone, nil
-	}
-	c.memory.Wrote(key, c.stores["Workspace"], written.ResourceVersion)
-	return written.ResourceVersion, nil
 }
 
 // updateStatus writes the status if it differs, and then tells what changed.

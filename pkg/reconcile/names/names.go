@@ -28,6 +28,10 @@ const (
 	digits  = "0123456789" + letters
 )
 
+// LongestDatastore is the most characters that a Datastore's name may have to be granted: with the beginning and the longest end of a
+// variable's name it must be a key of a Secret, which has up to 253. Source: contract §4.
+const LongestDatastore = 253 - len("FORMSPEC_DATASTORE_") - len("_PERMISSION")
+
 // Label is the value of the label formspec.dev/workspace for a Workspace of that name.
 func Label(workspace string) string { return safe("", workspace, "") }
 

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
 // alone judges the claim as if it had no rivals. The order tells the most telling reason first: what is wrong with the claim whatever else
 // is true, who signed it, whether the owner still means it, and last what will come by itself.
 func (in Input) alone() Verdict {
-	if refused := firstOf(in.going, in.target, in.grantor, in.version, in.form); refused != nil {
+	if refused := firstOf(in.going, in.target, in.named, in.grantor, in.version, in.form); refused != nil {
 		return *refused
 	}
 	proof, refused := in.authenticate()
@@ -88,6 +89,16 @@ func (in Input) target() *Verdict {
 		return waits(v1alpha1.ReasonDatastoreNotFound, "there is no Datastore %q in the namespace. Create it, or correct spec.datastore", name)
 	case in.Datastore.DeletionTimestamp != nil:
 		return waits(v1alpha1.ReasonDatastoreNotFound, "Datastore %q is being deleted", name)
+	}
+	return nil
+}
+
+// named refuses a datastore whose variables cannot be keys of the workspace's credentials Secret. It would take all others with it.
+func (in Input) named() *Verdict {
+	if length := len(in.Claim.Spec.Datastore); length > names.LongestDatastore {
+		return refuses(v1alpha1.ReasonNameTooLong,
+			"the name of the Datastore has %d characters and names of variables are made from it, which leaves it %d. Register it under a shorter name, and sign for that",
+			length, names.LongestDatastore)
 	}
 	return nil
 }

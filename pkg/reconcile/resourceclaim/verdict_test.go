@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
@@ -33,6 +34,7 @@ func TestWhatIsApproved(t *testing.T) {
 		"the signature is in upper case and ends in a newline": both(signedBy(ownerKey), spec(func(s *v1alpha1.ResourceClaimSpec) {
 			s.Signature = strings.ToUpper(s.Signature) + "\n"
 		})),
+		"the longest name":           both(datastoreNamed(names.LongestDatastore), signedBy(ownerKey)),
 		"nobody looks at signatures": both(skipVerify, signature("hex-encoded-ed25519"), noEntry),
 		"no version is the minimum":  minVersion(0),
 	} {
@@ -55,6 +57,7 @@ var denials = map[string]struct {
 	"the datastore is being deleted":    {func(in *resourceclaim.Input) { in.Datastore.DeletionTimestamp = &metav1.Time{Time: start} }, v1alpha1.ReasonDatastoreNotFound, false, "is being deleted"},
 	"the claim is being deleted":        {claim(func(c *v1alpha1.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{Time: start} }), v1alpha1.ReasonTerminating, false, ""},
 	"there is no such workspace":        {noWorkspace, v1alpha1.ReasonWorkspaceNotFound, false, `waits for Workspace "bank-mandiri-prod"`},
+	"its name is too long":              {datastoreNamed(names.LongestDatastore + 1), v1alpha1.ReasonNameTooLong, true, "has 224 characters"},
 	"somebody else grants":              {grantedBy("mallory"), v1alpha1.ReasonGrantorNotOwner, true, `spec.grantedBy is "mallory" and the owner of Datastore "pg-bank-mandiri" is "cloud-owner"`},
 	"version 1 where 2 is the minimum":  {minVersion(2), v1alpha1.ReasonGrantVersionRefused, true, "Sign the claim as version 2"},
 	"an unknown version":                {both(signedBy(ownerKey), spec(func(s *v1alpha1.ResourceClaimSpec) { s.GrantVersion = 3 })), v1alpha1.ReasonGrantVersionRefused, true, "is 3"},
@@ -95,6 +98,10 @@ var denials = map[string]struct {
 	"the same, with another key":        {both(outage, datastoreKey(public(ownerKey))), v1alpha1.ReasonOwnerKeysUnavailable, false, ""},
 	"a later grant is in force":         {rival("later", start.Add(-time.Minute)), v1alpha1.ReasonSuperseded, true, `ResourceClaim "later", granted at 2026-07-10T10:59:00Z`},
 	"skipping signatures skips no more": {both(skipVerify, unsigned, tenants()), v1alpha1.ReasonTenantNotAllowed, true, ""},
+}
+
+func datastoreNamed(length int) option {
+	return spec(func(s *v1alpha1.ResourceClaimSpec) { s.Datastore = strings.Repeat("a", length) })
 }
 
 func noWorkspace(in *resourceclaim.Input) { in.WorkspaceExists = false }
@@ -143,6 +150,7 @@ func TestTheMostTellingReasonIsTold(t *testing.T) {
 		reason string
 	}{
 		{func(in *resourceclaim.Input) { in.Datastore = nil }, v1alpha1.ReasonDatastoreNotFound},
+		{datastoreNamed(names.LongestDatastore + 1), v1alpha1.ReasonNameTooLong},
 		{grantedBy("mallory"), v1alpha1.ReasonGrantorNotOwner},
 		{minVersion(2), v1alpha1.ReasonGrantVersionRefused},
 		{unsigned, v1alpha1.ReasonMissingSignature},

@@ -75,6 +75,11 @@ func variable(datastore string) string {
 	}, datastore)
 }
 
+// key of one of a binding's variables in the credentials Secret, which is the variable's name, too.
+func key(b Binding, end string) string {
+	return "FORMSPEC_" + variable(b.Claim.Spec.Datastore) + "_" + end
+}
+
 // injected are the bindings in force with credentials, one for each datastore, by name. Of datastores whose variables would have the same
 // names it is the one whose name sorts first.
 func (in Input) injected() []Binding {
@@ -116,8 +121,7 @@ func later(a, b *v1alpha1.ResourceClaim) bool {
 func (in Input) credentialData() map[string][]byte {
 	data := map[string][]byte{}
 	for _, b := range in.injected() {
-		prefix := "FORMSPEC_" + variable(b.Claim.Spec.Datastore) + "_"
-		data[prefix+"PERMISSION"] = []byte(b.Claim.Spec.Permission)
+		data[key(b, "PERMISSION")] = []byte(b.Claim.Spec.Permission)
 		for _, part := range parts {
 			value, found := b.Credentials.Data[part.key]
 			if b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly {
@@ -126,7 +130,7 @@ func (in Input) credentialData() map[string][]byte {
 				}
 			}
 			if found {
-				data[prefix+part.variable] = value
+				data[key(b, part.variable)] = value
 			}
 		}
 	}
@@ -140,8 +144,9 @@ func (in Input) credentialEnv() []*corev1ac.EnvVarApplyConfiguration {
 		return corev1ac.EnvVar().WithName(name).WithValueFrom(
 			corev1ac.EnvVarSource().WithSecretKeyRef(corev1ac.SecretKeySelector().WithName(secret).WithKey(key)))
 	}
+	data, _ := in.referred()
 	var env []*corev1ac.EnvVarApplyConfiguration
-	for _, key := range slices.Sorted(maps.Keys(in.credentialData())) {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
 		env = append(env, refer(key, key))
 		if strings.HasSuffix(key, "_DSN") {
 			env = append(env, refer("FORMA_"+strings.TrimPrefix(key, "FORMSPEC_"), key))

@@ -13,10 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -106,6 +108,24 @@ func TestCredentialsOfApprovedClaimsAreInjectedByReference(t *testing.T) {
 	}
 	if !slices.IsSorted(names) || !slices.Contains(names, "FORMA_DATASTORE_PG_BANK_MANDIRI_DSN") || len(names) != 3+len(want)+1 {
 		t.Errorf("the variables are %q", names)
+	}
+}
+
+func TestTheLongestNameGivesKeysOfASecret(t *testing.T) {
+	keyOf := func(length int) string {
+		longest := ""
+		for key := range written[*corev1ac.SecretApplyConfiguration](t, given(bound(binding(strings.Repeat("a", length))))).Data {
+			if len(key) > len(longest) {
+				longest = key
+			}
+		}
+		return longest
+	}
+	if problems := validation.IsConfigMapKey(keyOf(names.LongestDatastore)); len(problems) > 0 {
+		t.Errorf("a datastore that may be granted has the key %q", problems)
+	}
+	if problems := validation.IsConfigMapKey(keyOf(names.LongestDatastore + 1)); len(problems) == 0 {
+		t.Error("a longer name would do as well")
 	}
 }
 

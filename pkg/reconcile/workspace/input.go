@@ -73,9 +73,14 @@ type Input struct {
 	Recheck time.Duration
 	// Restart is the newest restart request of Cluster Control that is not known to be in the status. Nil: there is none.
 	Restart *Restart
-	// Refusal is why the last write failed. Nil: it did not.
+	// Refusal is the first refusal of a write of the plan before this one, which is made again for it. Nil: there was none.
 	Refusal *reconcile.Refusal
+	// Refused are the objects whose writes were refused. What depends on them is planned without.
+	Refused []Refused
 }
+
+// Refused names an object whose write was refused.
+type Refused struct{ Kind, Name string }
 
 // Restart asks for new pods, whose binary an artifact has changed. Source: contract §2, §5.5.
 type Restart struct {

@@ -37,7 +37,19 @@ func obstruct(in Input) *obstacle {
 	if o := classFull(in); o != nil {
 		return o
 	}
-	return nameTaken(in)
+	if o := nameTaken(in); o != nil {
+		return o
+	}
+	return refusedAll(in)
+}
+
+// refusedAll finds a refusal that says something of the whole Workspace: a name is taken by an object that the cache does not show, or the
+// Workspace itself may not be written.
+func refusedAll(in Input) *obstacle {
+	if r := in.Refusal; r != nil && (r.Reason == v1alpha1.ReasonNameConflict || in.refused("Workspace", in.Workspace.Name)) {
+		return &obstacle{reason: r.Reason, message: r.Message, stalled: r.Stalled, after: conflictRetry}
+	}
+	return nil
 }
 
 // misfit finds why the Workspace could not run here even with a slot of its class.

@@ -75,7 +75,11 @@ func (in Input) converge() Plan {
 		p.Finalizer = reconcile.FinalizerAdd
 	}
 	// The credentials come first: the Deployment refers to them.
-	apply(&p, in.Now, in.Children.Credentials, in.credentials())
+	if in.credentialsRefused() {
+		in.narrowSecret(&p)
+	} else {
+		apply(&p, in.Now, in.Children.Credentials, in.credentials())
+	}
 	apply(&p, in.Now, in.Children.ConfigMap, in.configMap())
 	decided, after := in.decide()
 	p.again(after)
@@ -83,6 +87,13 @@ func (in Input) converge() Plan {
 		p.again(settleDelay) // a request that came while this was decided is looked for once more
 	}
 	in.route(&p, decided.asleep)
+	switch {
+	case in.incomplete():
+		return p // what would guard and scale it waits, too
+	case in.deploymentRefused():
+		in.narrowDeployment(&p)
+		return p // who scales it was decided together with the write that is refused
+	}
 	applyDeployment(&p, in)
 	if !in.podsRefusedSince().IsZero() {
 		p.again(refusedRetry)

@@ -37,7 +37,7 @@ func (in Input) podTemplate() *corev1ac.PodTemplateSpecApplyConfiguration {
 	if hash := in.artifactHash(); hash != "" {
 		template.WithAnnotations(map[string]string{v1alpha1.AnnotationArtifactHash: hash})
 	}
-	if revision := in.credentialRevision(); revision != "" {
+	if _, revision := in.referred(); revision != "" {
 		template.WithAnnotations(map[string]string{v1alpha1.AnnotationCredentials: revision})
 	}
 	return template.WithSpec(corev1ac.PodSpec().

@@ -42,7 +42,12 @@ func (in Input) route(p *Plan, asleep bool) {
 		apply(p, in.Now, c.PodsService, in.podsService())
 	}
 	if in.sleepable() && (len(in.Traffic.Activators.Addresses) > 0 || asleep) {
-		apply(p, in.Now, c.Slice, in.slice())
+		if c.Slice.Exists() || !in.refused("Service", names.Pods(in.Workspace.Name)) {
+			apply(p, in.Now, c.Slice, in.slice()) // the activator finds the pods by the other Service
+		}
+		if in.detourRefused() {
+			return // requests go where they went
+		}
 		if apply(p, in.Now, c.Service, in.service(nil)) != nil && c.Service.Exists() {
 			p.again(cleanUpDelay)
 		}
@@ -52,7 +57,7 @@ func (in Input) route(p *Plan, asleep bool) {
 	apply(p, in.Now, c.Service, in.service(in.selectorLabels()))
 	switch {
 	case !in.hasSlice():
-	case in.arrived():
+	case in.arrived() && !in.refused("Service", names.Deployment(in.Workspace.Name)):
 		remove(p, in.Workspace, "EndpointSlice", c.Slice)
 	case len(in.Traffic.Activators.Addresses) > 0:
 		apply(p, in.Now, c.Slice, in.slice())
@@ -65,6 +70,11 @@ func (in Input) route(p *Plan, asleep bool) {
 // hasSlice says whether the Service may still lead to the activator. A foreign slice under that name does not count.
 func (in Input) hasSlice() bool {
 	return in.Children.Slice.Exists() && Owns(in.Workspace, in.Children.Slice.Live)
+}
+
+// detourRefused says that the way by the activator cannot be laid.
+func (in Input) detourRefused() bool {
+	return in.refused("EndpointSlice", names.Activator(in.Workspace.Name)) || in.refused("Service", names.Pods(in.Workspace.Name))
 }
 
 // cleanUp deletes what Kubernetes' own controllers leave behind when a Service loses its selector, once the cache shows that it has. The

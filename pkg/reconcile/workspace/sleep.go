@@ -169,6 +169,7 @@ func (in Input) routed() bool {
 	case !c.Deployment.Exists() || ptr.Deref(c.Deployment.Live.Spec.Replicas, 1) == 0:
 		return true
 	default:
-		return c.Service.Exists() && len(c.Service.Live.Spec.Selector) == 0 && len(c.Theirs) == 0 && c.Slice.Exists() && len(c.Slice.Live.Endpoints) > 0
+		return c.Service.Exists() && len(c.Service.Live.Spec.Selector) == 0 && len(c.Theirs) == 0 && c.Slice.Exists() && len(c.Slice.Live.Endpoints) > 0 &&
+			c.PodsService.Exists()
 	}
 }

@@ -131,7 +131,7 @@ func (in Input) assess(p Plan) verdict {
 	if o := obstruct(in); o != nil {
 		return verdict{metav1.ConditionFalse, o.reason, o.message, o.stalled}
 	}
-	if r := in.Refusal; r != nil {
+	if r := in.refusal(); r != nil {
 		return verdict{metav1.ConditionFalse, r.Reason, r.Message, r.Stalled}
 	}
 	if bound := in.datastoresBound(); bound.ready != metav1.ConditionTrue {

@@ -11,29 +11,71 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
 // withdraw takes back the credentials that no claim allows any more where nothing else is written. What runs keeps running as it is, but
-// a claim that is gone, refused or expired must not wait until somebody has corrected the Workspace.
+// a claim that is gone, refused or expired, or that allows less than it did, must not wait until somebody has corrected the Workspace.
 func (in Input) withdraw(p *Plan) {
-	secret, deployment, allowed := in.Children.Credentials, in.Children.Deployment, in.credentialData()
-	stale := func(key string) bool {
+	in.narrowSecret(p)
+	in.narrowDeployment(p)
+}
+
+// remaining is what of the credentials Secret may stay as it is. The keys of a datastore that may now only be read go too: nothing new is
+// put in their place, for a Secret that can be written is written as a whole. Nil: there is no Secret of ours.
+func (in Input) remaining() map[string][]byte {
+	secret := in.Children.Credentials
+	if !secret.Exists() || !Owns(in.Workspace, secret.Live) || secret.Ours == nil {
+		return nil
+	}
+	allowed := in.credentialData()
+	data := map[string][]byte{}
+	maps.Copy(data, secret.Ours.Data)
+	maps.DeleteFunc(data, func(key string, _ []byte) bool {
 		_, found := allowed[key]
 		return !found
-	}
-	if secret.Exists() && Owns(in.Workspace, secret.Live) && secret.Ours != nil {
-		config := *secret.Ours
-		config.Data = maps.Clone(config.Data)
-		maps.DeleteFunc(config.Data, func(key string, _ []byte) bool { return stale(key) })
-		if len(config.Data) < len(secret.Ours.Data) {
-			apply(p, in.Now, secret, &config)
+	})
+	for _, b := range in.injected() {
+		was := data[key(b, "PERMISSION")]
+		if b.Claim.Spec.Permission != v1alpha1.PermissionReadOnly || string(was) == string(v1alpha1.PermissionReadOnly) {
+			continue
+		}
+		delete(data, key(b, "PERMISSION"))
+		for _, part := range parts {
+			delete(data, key(b, part.variable))
 		}
 	}
-	if deployment.Exists() && Owns(in.Workspace, deployment.Live) && deployment.Ours != nil {
-		if config := in.withoutVariables(deployment.Ours, stale); config != nil {
-			apply(p, in.Now, deployment, config)
-		}
+	return data
+}
+
+// narrowSecret leaves in the credentials Secret what may stay there.
+func (in Input) narrowSecret(p *Plan) {
+	secret, data := in.Children.Credentials, in.remaining()
+	if data == nil || len(data) == len(secret.Ours.Data) {
+		return
+	}
+	config := *secret.Ours
+	config.Data = data
+	apply(p, in.Now, secret, &config)
+}
+
+// narrowDeployment takes the variables away whose keys do not stay in the Secret. Where there is no Secret what claims allow stays: no pod
+// could start without it, but those that run need not go.
+func (in Input) narrowDeployment(p *Plan) {
+	deployment, data := in.Children.Deployment, in.remaining()
+	if data == nil {
+		data = in.credentialData()
+	}
+	if !deployment.Exists() || !Owns(in.Workspace, deployment.Live) || deployment.Ours == nil {
+		return
+	}
+	stale := func(key string) bool {
+		_, found := data[key]
+		return !found
+	}
+	if config := in.withoutVariables(deployment.Ours, stale); config != nil {
+		apply(p, in.Now, deployment, config)
 	}
 }
 

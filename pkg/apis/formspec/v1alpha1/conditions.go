@@ -214,6 +214,8 @@ const (
 	ReasonDatastoreNotFound = "DatastoreNotFound"
 	// ReasonWorkspaceNotFound: spec.workspace names no Workspace in the namespace.
 	ReasonWorkspaceNotFound = "WorkspaceNotFound"
+	// ReasonNameTooLong: no variable can be named after the Datastore.
+	ReasonNameTooLong = "NameTooLong"
 	// ReasonGrantorNotOwner: grantedBy is not the Datastore's owner.
 	ReasonGrantorNotOwner = "GrantorNotOwner"
 	// ReasonGrantRevoked: the grant is older than the Datastore's grantsNotBefore.
