@@ -27,7 +27,8 @@ const staleLease = time.Second
 
 // traffic gathers what is known of the requests to a Workspace that may sleep, or whose requests still pass the activator.
 func (c *Controller) traffic(in *workspace.Input) {
-	if c.activity == nil || in.Class == nil || !in.Class.Spec.Scaling.ScaleToZero && !in.Children.Slice.Exists() {
+	scalesToZero := in.Class != nil && in.Class.Spec.Scaling.ScaleToZero
+	if c.activity == nil || !scalesToZero && !in.Children.Slice.Exists() {
 		return
 	}
 	in.Traffic = c.activity.Of(in.Workspace.UID, attempt(in))
@@ -39,6 +40,9 @@ func (c *Controller) traffic(in *workspace.Input) {
 
 // attempt is what people change to make a wake work that has failed.
 func attempt(in *workspace.Input) string {
+	if in.Class == nil {
+		return fmt.Sprint(in.Workspace.Generation)
+	}
 	return fmt.Sprintf("%d of %s %d", in.Workspace.Generation, in.Class.UID, in.Class.Generation)
 }
 

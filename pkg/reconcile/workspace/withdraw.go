@@ -14,10 +14,10 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
-// withdraw takes back the credentials that no claim allows any more where nothing else is written. What runs keeps running as it is, but
-// a claim that is gone, refused or expired must not wait until somebody has corrected the Workspace.
-func (in Input) withdraw(p *Plan) {
-	secret, deployment, allowed := in.Children.Credentials, in.Children.Deployment, in.credentialData()
+// withdraw takes back the credentials that no claim allows any more where nothing else is written, and returns the Deployment without them. What
+// runs keeps running as it is, but a claim that is gone, refused or expired must not wait until somebody has corrected the Workspace.
+func (in Input) withdraw(p *Plan, deployment *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
+	secret, allowed := in.Children.Credentials, in.credentialData()
 	stale := func(key string) bool {
 		_, found := allowed[key]
 		return !found
@@ -30,17 +30,13 @@ func (in Input) withdraw(p *Plan) {
 			apply(p, in.Now, secret, &config)
 		}
 	}
-	if deployment.Exists() && Owns(in.Workspace, deployment.Live) && deployment.Ours != nil {
-		if config := in.withoutVariables(deployment.Ours, stale); config != nil {
-			apply(p, in.Now, deployment, config)
-		}
-	}
+	return in.withoutVariables(deployment, stale)
 }
 
-// withoutVariables is the Deployment without the variables that refer to those keys of the credentials Secret. Nil: it has none of them.
+// withoutVariables is the Deployment without the variables that refer to those keys of the credentials Secret: itself if it has none of them.
 func (in Input) withoutVariables(ours *appsv1ac.DeploymentApplyConfiguration, stale func(key string) bool) *appsv1ac.DeploymentApplyConfiguration {
-	if ours.Spec == nil || ours.Spec.Template == nil || ours.Spec.Template.Spec == nil {
-		return nil
+	if ours == nil || ours.Spec == nil || ours.Spec.Template == nil || ours.Spec.Template.Spec == nil {
+		return ours
 	}
 	remove := func(env corev1ac.EnvVarApplyConfiguration) bool {
 		if env.ValueFrom == nil || env.ValueFrom.SecretKeyRef == nil {
@@ -57,7 +53,7 @@ func (in Input) withoutVariables(ours *appsv1ac.DeploymentApplyConfiguration, st
 		container.Env = slices.DeleteFunc(slices.Clone(container.Env), remove)
 	}
 	if !changed {
-		return nil
+		return ours
 	}
 	template.Spec, spec.Template, deployment.Spec = &pod, &template, &spec
 	return &deployment
