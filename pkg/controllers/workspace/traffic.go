@@ -33,7 +33,7 @@ func (c *Controller) traffic(in *workspace.Input) {
 	}
 	in.Traffic = c.activity.Of(in.Workspace.UID, attempt(in))
 	if in.Unwatched() {
-		c.activity.Touch(in.Workspace.UID)
+		c.activity.Unwatched(in.Workspace.UID)
 		in.Traffic.Quiet = 0
 	}
 }
