@@ -319,7 +319,16 @@ func TestHostsWakeTheirRivals(t *testing.T) {
 		f.calm()
 		wakes := f.wakes(func() { f.add(older) })
 		if !maps.Equal(wakes, map[string]urgency{"bank/shop": now, "bank/older": now}) {
-			t.Errorf("an older claim wakes %v", wakes)
+			t.Errorf("the claim of an older Workspace wakes %v", wakes)
+		}
+		accepted(metav1.ConditionTrue, v1alpha1.ReasonHostsAccepted) // who has it keeps it
+		f.calm()
+		wakes = f.wakes(func() { // it had it before, and this cache learns of it last
+			change(f, workspacesResource, "older", true, func(ws *v1alpha1.Workspace) { ws.Status.Hosts = ws.Spec.Hosts })
+			synctest.Wait()
+		})
+		if !maps.Equal(wakes, map[string]urgency{"bank/shop": now, "bank/older": now}) {
+			t.Errorf("a host that another one has wakes %v", wakes)
 		}
 		accepted(metav1.ConditionFalse, v1alpha1.ReasonHostConflict)
 		f.calm()
