@@ -12,24 +12,24 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// carryOn is what goes on under an obstacle. What runs keeps running as it is and nothing new starts, but requests find their way, one wakes
-// what sleeps, and credentials are taken back.
+// carryOn is what goes on under an obstacle. What runs keeps running as it is and nothing new starts, but credentials are taken back, requests
+// find their way, and one wakes what sleeps.
 func (in Input) carryOn(p *Plan) {
+	deployment := in.Children.Deployment
+	ours := deployment.Ours
+	if !deployment.Exists() || !Owns(in.Workspace, deployment.Live) {
+		ours = nil
+	}
+	config := in.withdraw(p, ours)
 	decided, after := in.decide()
 	p.again(after)
 	if in.reached() {
 		in.route(p, decided.asleep)
 	}
-	was, deployment := in.rested(), in.Children.Deployment
-	if !deployment.Exists() || !Owns(in.Workspace, deployment.Live) || deployment.Ours == nil {
-		in.withdraw(p, nil)
-		return
-	}
-	config := in.withdraw(p, deployment.Ours)
-	if was.asleep && !decided.asleep {
+	if ours != nil && in.rested().asleep && !decided.asleep {
 		config = in.awakened(config, decided)
 	}
-	if config != deployment.Ours {
+	if config != ours {
 		apply(p, in.Now, deployment, config)
 	}
 }
