@@ -99,7 +99,8 @@ func (r *routes) changed() {
 
 // claimsChanged says whether an update of a Workspace can change who has which host.
 func claimsChanged(old, cur *v1alpha1.Workspace) bool {
-	return old.UID != cur.UID || old.Spec.ClusterClass != cur.Spec.ClusterClass || !slices.Equal(old.Spec.Hosts, cur.Spec.Hosts)
+	return old.UID != cur.UID || old.Spec.ClusterClass != cur.Spec.ClusterClass || !slices.Equal(old.Spec.Hosts, cur.Spec.Hosts) ||
+		!slices.Equal(old.Status.Hosts, cur.Status.Hosts)
 }
 
 // asleep says whether the operator holds the Workspace at zero replicas, or has not looked at it yet.

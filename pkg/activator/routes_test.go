@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -69,6 +70,23 @@ func TestHostsChangeHands(t *testing.T) {
 		t.Fatal(err)
 	}
 	newAnswers(http.StatusNotFound)
+}
+
+// Whose a host is, the operator's status says first: an older Workspace that claims it later does not get it.
+func TestWhoHasAHostKeepsIt(t *testing.T) {
+	young, old := shop(), shop()
+	young.CreationTimestamp = metav1.NewTime(time.Date(2026, 7, 10, 10, 0, 0, 0, time.UTC))
+	old.Name, old.UID, old.CreationTimestamp = "old", "uid-old", metav1.NewTime(time.Date(2026, 7, 9, 10, 0, 0, 0, time.UTC))
+	young.Status.Hosts = young.Spec.Hosts
+	r := newRig(t, nil, economy(), young, old)
+	r.pods("shop", newPod(t, hello))
+	r.pods("old", newPod(t, mirror))
+	if got := r.at("shop.apps.example.com"); got.body != "hello" {
+		t.Errorf("got %+v", got)
+	}
+	young.Status.Hosts = nil
+	update(t, r, young)
+	r.eventually("the host still leads to who has it no longer", func() bool { return r.at("shop.apps.example.com").body != "hello" })
 }
 
 func update(t *testing.T, r *rig, ws *v1alpha1.Workspace) {

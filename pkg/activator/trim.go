@@ -40,7 +40,7 @@ func trimWorkspace(ws *v1alpha1.Workspace) *v1alpha1.Workspace {
 	slim := &v1alpha1.Workspace{
 		ObjectMeta: identity(ws),
 		Spec:       v1alpha1.WorkspaceSpec{ClusterClass: ws.Spec.ClusterClass, Hosts: ws.Spec.Hosts},
-		Status:     v1alpha1.WorkspaceStatus{Phase: ws.Status.Phase},
+		Status:     v1alpha1.WorkspaceStatus{Phase: ws.Status.Phase, Hosts: ws.Status.Hosts},
 	}
 	if ready := meta.FindStatusCondition(ws.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		slim.Status.Conditions = []metav1.Condition{{Type: ready.Type, Status: ready.Status, Reason: ready.Reason}}

@@ -37,8 +37,8 @@ type Tracker struct {
 	health    *health
 	listeners []Listener
 
-	mu       sync.Mutex // of what follows
-	seen     map[types.UID]time.Time
+	mu       sync.Mutex              // of what follows
+	seen     map[types.UID]time.Time // the last sign of a request, of those that Of was asked for while all of them were watched
 	failures map[types.UID]failure
 }
 
@@ -94,7 +94,8 @@ func (t *Tracker) Synced() []cache.DoneChecker {
 	return []cache.DoneChecker{t.leases.HasSyncedChecker(), t.slices.registration.HasSyncedChecker()}
 }
 
-// Of returns what is known of a Workspace's requests. attempt is what a failed wake depends on: after another one the next is not held back.
+// Of returns what is known of a Workspace's requests, since it was first asked: only who leads asks, and nobody else knows when requests passed
+// the activator by. attempt is what a failed wake depends on: after another one the next is not held back.
 func (t *Tracker) Of(uid types.UID, attempt string) workspace.Traffic {
 	traffic := workspace.Traffic{Activators: t.slices.ready()}
 	if lease := t.lease(uid); lease != nil {
@@ -131,8 +132,19 @@ func (t *Tracker) Touch(uid types.UID) {
 	t.seen[uid] = t.clock.Now()
 }
 
+// Unwatched says that some requests do not pass the activator. What is known begins when Of is asked next.
+func (t *Tracker) Unwatched(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.seen, uid)
+}
+
 func (t *Tracker) changed(uid types.UID) {
-	t.Touch(uid)
+	t.mu.Lock()
+	if _, known := t.seen[uid]; known {
+		t.seen[uid] = t.clock.Now()
+	}
+	t.mu.Unlock()
 	for _, l := range t.listeners {
 		l.Active(uid)
 	}

@@ -138,6 +138,29 @@ func TestQuietIsSinceTheLeaseLastChangedHere(t *testing.T) {
 	})
 }
 
+// A replica that stands by asks for nobody: what it saw of the Leases does not tell how requests were led meanwhile.
+func TestAWindowBeginsWhenTheReplicaBeginsToLead(t *testing.T) {
+	run(t, []runtime.Object{lease("7"), activators("a", 8080, "10.0.0.1")}, func(f *fixture) {
+		f.renew("8")
+		after(time.Hour)
+		f.quiet(0)
+		after(time.Minute)
+		f.quiet(time.Minute)
+	})
+}
+
+func TestAWindowBeginsWhenRequestsAreWatchedAgain(t *testing.T) {
+	run(t, []runtime.Object{lease("7"), activators("a", 8080, "10.0.0.1")}, func(f *fixture) {
+		f.quiet(0)
+		f.Unwatched(shop)
+		f.renew("8")
+		after(time.Hour)
+		f.quiet(0)
+		after(time.Minute)
+		f.quiet(time.Minute)
+	})
+}
+
 func TestNobodyIsQuietWithoutAWatch(t *testing.T) {
 	run(t, []runtime.Object{activators("a", 8080, "10.0.0.1")}, func(f *fixture) {
 		f.quiet(0)

@@ -53,7 +53,8 @@ func (c *Controller) hostHandler() cache.TypedResourceEventHandler[*v1alpha1.Wor
 			}
 		},
 		UpdateFunc: func(old, cur *v1alpha1.Workspace) {
-			if old.UID != cur.UID || old.Spec.ClusterClass != cur.Spec.ClusterClass || !slices.Equal(old.Spec.Hosts, cur.Spec.Hosts) {
+			if old.UID != cur.UID || old.Spec.ClusterClass != cur.Spec.ClusterClass || !slices.Equal(old.Spec.Hosts, cur.Spec.Hosts) ||
+				!slices.Equal(old.Status.Hosts, cur.Status.Hosts) {
 				c.wakeRivals(old.Spec.Hosts)
 				c.wakeRivals(cur.Spec.Hosts)
 			}

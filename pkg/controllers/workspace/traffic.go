@@ -27,18 +27,22 @@ const staleLease = time.Second
 
 // traffic gathers what is known of the requests to a Workspace that may sleep, or whose requests still pass the activator.
 func (c *Controller) traffic(in *workspace.Input) {
-	if c.activity == nil || in.Class == nil || !in.Class.Spec.Scaling.ScaleToZero && !in.Children.Slice.Exists() {
+	scalesToZero := in.Class != nil && in.Class.Spec.Scaling.ScaleToZero
+	if c.activity == nil || !scalesToZero && !in.Children.Slice.Exists() {
 		return
 	}
 	in.Traffic = c.activity.Of(in.Workspace.UID, attempt(in))
 	if in.Unwatched() {
-		c.activity.Touch(in.Workspace.UID)
+		c.activity.Unwatched(in.Workspace.UID)
 		in.Traffic.Quiet = 0
 	}
 }
 
 // attempt is what people change to make a wake work that has failed.
 func attempt(in *workspace.Input) string {
+	if in.Class == nil {
+		return fmt.Sprint(in.Workspace.Generation)
+	}
 	return fmt.Sprintf("%d of %s %d", in.Workspace.Generation, in.Class.UID, in.Class.Generation)
 }
 

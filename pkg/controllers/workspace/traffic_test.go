@@ -319,7 +319,16 @@ func TestHostsWakeTheirRivals(t *testing.T) {
 		f.calm()
 		wakes := f.wakes(func() { f.add(older) })
 		if !maps.Equal(wakes, map[string]urgency{"bank/shop": now, "bank/older": now}) {
-			t.Errorf("an older claim wakes %v", wakes)
+			t.Errorf("the claim of an older Workspace wakes %v", wakes)
+		}
+		accepted(metav1.ConditionTrue, v1alpha1.ReasonHostsAccepted) // who has it keeps it
+		f.calm()
+		wakes = f.wakes(func() { // it had it before, and this cache learns of it last
+			change(f, workspacesResource, "older", true, func(ws *v1alpha1.Workspace) { ws.Status.Hosts = ws.Spec.Hosts })
+			synctest.Wait()
+		})
+		if !maps.Equal(wakes, map[string]urgency{"bank/shop": now, "bank/older": now}) {
+			t.Errorf("a host that another one has wakes %v", wakes)
 		}
 		accepted(metav1.ConditionFalse, v1alpha1.ReasonHostConflict)
 		f.calm()
@@ -333,5 +342,46 @@ func TestHostsWakeTheirRivals(t *testing.T) {
 		accepted(metav1.ConditionTrue, v1alpha1.ReasonHostsAccepted)
 		change(f, classesResource, "standard", true, func(c *v1alpha1.ClusterClass) { c.Spec.HostSuffixes = nil })
 		accepted(metav1.ConditionFalse, v1alpha1.ReasonHostNotAllowed)
+	})
+}
+
+// What was decided before stands when the class is gone: the children show it.
+func TestWithoutItsClassAWorkspaceStaysReachableAndWakes(t *testing.T) {
+	sleepy(t, func(f *fixture) {
+		f.must(f.server.formspec.Tracker().Delete(classesResource, "", "standard"))
+		f.look()
+		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonClusterClassNotFound)
+		f.calm()
+		others := anActivator()
+		others.Endpoints[0].Addresses = []string{"10.0.0.8"}
+
+		// when
+		wakes := f.wakes(func() { f.must(f.kube.Tracker().Update(slicesResource, others, others.Namespace)) })
+
+		// then
+		if !maps.Equal(wakes, map[string]urgency{"bank/shop": soon}) {
+			t.Errorf("other activators wake %v", wakes)
+		}
+		f.look()
+		f.expectRequests("apply EndpointSlice")
+	})
+	sleepy(t, func(f *fixture) {
+		<-time.After(5 * time.Minute)
+		f.look()
+		f.scaledDown()
+		f.must(f.server.formspec.Tracker().Delete(classesResource, "", "standard"))
+		f.look()
+		if f.replicas() != 0 {
+			t.Fatalf("%d replicas, want 0: nobody asks for it", f.replicas())
+		}
+
+		// when
+		f.request()
+
+		// then
+		if f.look(); f.replicas() != 1 {
+			t.Errorf("%d replicas, want 1", f.replicas())
+		}
+		f.expectReady(metav1.ConditionFalse, v1alpha1.ReasonClusterClassNotFound)
 	})
 }

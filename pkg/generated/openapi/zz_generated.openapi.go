@@ -1397,6 +1397,25 @@ func schema_pkg_apis_formspec_v1alpha1_WorkspaceStatus(ref common.ReferenceCallb
 							Format:      "",
 						},
 					},
+					"hosts": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "hosts are those of spec.hosts that lead to the workspace. It keeps them for as long as it claims them and its class allows them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"firstReadyTime": {
 						SchemaProps: spec.SchemaProps{
 							Description: "firstReadyTime is when the workspace was first Ready. Idleness is counted from here.",

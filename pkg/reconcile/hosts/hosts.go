@@ -35,14 +35,22 @@ type Decision struct {
 }
 
 // Accept decides on the hosts of all workspaces. A host is accepted under a suffix that the Workspace's class allows, below it and not at
-// it: the suffix itself belongs to whoever defines the class. Of several claims the oldest Workspace's wins, by (creation time, namespace,
-// name), the order in which slots are given out. suffixes returns the hostSuffixes of a class, nil for a class that is missing.
+// it: the suffix itself belongs to whoever defines the class. Of several claims the oldest wins: that of who has the host already, by
+// status.hosts, and among those who claim it anew that of the oldest Workspace, by (creation time, namespace, name), the order in which
+// slots are given out. suffixes returns the hostSuffixes of a class, nil for a class that is missing.
 //
 // Source: contract §6.
 func Accept(workspaces []*v1alpha1.Workspace, suffixes func(class string) []string) Decision {
 	claims := slices.Clone(workspaces)
 	slices.SortFunc(claims, older)
 	d := Decision{Accepted: map[string]types.NamespacedName{}, Refused: map[types.NamespacedName][]Refusal{}}
+	for _, ws := range claims {
+		for _, host := range ws.Status.Hosts {
+			if _, taken := d.Accepted[host]; !taken && slices.Contains(ws.Spec.Hosts, host) && under(host, suffixes(ws.Spec.ClusterClass)) {
+				d.Accepted[host] = types.NamespacedName{Namespace: ws.Namespace, Name: ws.Name}
+			}
+		}
+	}
 	for _, ws := range claims {
 		if len(ws.Spec.Hosts) == 0 {
 			continue

@@ -25,6 +25,12 @@ func claim(namespace, name string, age time.Duration, claimed ...string) *v1alph
 	}
 }
 
+// holding is a Workspace that has these hosts by its status.
+func holding(ws *v1alpha1.Workspace, held ...string) *v1alpha1.Workspace {
+	ws.Status.Hosts = held
+	return ws
+}
+
 func economy(suffixes ...string) func(string) []string {
 	return func(class string) []string {
 		if class == "economy" {
@@ -63,7 +69,7 @@ func TestAccept(t *testing.T) {
 			workspaces: []*v1alpha1.Workspace{noClass},
 			refused:    map[types.NamespacedName][]hosts.Refusal{named("a", "shop"): {{Host: "shop.apps.example.com"}}},
 		},
-		"the oldest wins": {
+		"of new claims the oldest Workspace's wins": {
 			workspaces: []*v1alpha1.Workspace{claim("a", "young", time.Hour, "shop.apps.example.com", "young.apps.example.com"), claim("z", "old", 2*time.Hour, "shop.apps.example.com")},
 			accepted:   map[string]types.NamespacedName{"shop.apps.example.com": named("z", "old"), "young.apps.example.com": named("a", "young")},
 			refused:    map[types.NamespacedName][]hosts.Refusal{named("a", "young"): {{Host: "shop.apps.example.com", Owner: named("z", "old")}}},
@@ -75,6 +81,35 @@ func TestAccept(t *testing.T) {
 				named("a", "c"): {{Host: "x.apps.example.com", Owner: named("a", "b")}},
 				named("b", "a"): {{Host: "x.apps.example.com", Owner: named("a", "b")}},
 			},
+		},
+		"who has it keeps it": {
+			workspaces: []*v1alpha1.Workspace{
+				holding(claim("a", "young", time.Hour, "x.apps.example.com"), "x.apps.example.com"),
+				claim("z", "old", 2*time.Hour, "x.apps.example.com", "y.apps.example.com"),
+			},
+			accepted: map[string]types.NamespacedName{"x.apps.example.com": named("a", "young"), "y.apps.example.com": named("z", "old")},
+			refused:  map[types.NamespacedName][]hosts.Refusal{named("z", "old"): {{Host: "x.apps.example.com", Owner: named("a", "young")}}},
+		},
+		"who had it and claims it no longer": {
+			workspaces: []*v1alpha1.Workspace{
+				holding(claim("a", "young", time.Hour, "y.apps.example.com"), "x.apps.example.com"), claim("z", "old", 2*time.Hour, "x.apps.example.com"),
+			},
+			accepted: map[string]types.NamespacedName{"x.apps.example.com": named("z", "old"), "y.apps.example.com": named("a", "young")},
+		},
+		"who had it and may not any more": {
+			workspaces: []*v1alpha1.Workspace{
+				holding(claim("a", "young", time.Hour, "x.example.com"), "x.example.com"), claim("z", "old", 2*time.Hour, "x.apps.example.com"),
+			},
+			accepted: map[string]types.NamespacedName{"x.apps.example.com": named("z", "old")},
+			refused:  map[types.NamespacedName][]hosts.Refusal{named("a", "young"): {{Host: "x.example.com", Suffixes: []string{"apps.example.com"}}}},
+		},
+		"of two who have it the oldest": {
+			workspaces: []*v1alpha1.Workspace{
+				holding(claim("a", "young", time.Hour, "x.apps.example.com"), "x.apps.example.com"),
+				holding(claim("z", "old", 2*time.Hour, "x.apps.example.com"), "x.apps.example.com"),
+			},
+			accepted: map[string]types.NamespacedName{"x.apps.example.com": named("z", "old")},
+			refused:  map[types.NamespacedName][]hosts.Refusal{named("a", "young"): {{Host: "x.apps.example.com", Owner: named("z", "old")}}},
 		},
 		"an older claim that is refused is in nobody's way": {
 			workspaces: []*v1alpha1.Workspace{func() *v1alpha1.Workspace {

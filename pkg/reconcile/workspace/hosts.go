@@ -5,12 +5,21 @@ package workspace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile/hosts"
 )
+
+// acceptedHosts are those of spec.hosts that lead to the workspace.
+func (in Input) acceptedHosts() []string {
+	return slices.DeleteFunc(slices.Clone(in.Workspace.Spec.Hosts), func(host string) bool {
+		return slices.ContainsFunc(in.Hosts, func(r hosts.Refusal) bool { return r.Host == host })
+	})
+}
 
 // hostsAccepted says whether each host of the workspace leads to it. Nil: it claims none. A conflict is told before what the class does not
 // allow; whose the host is, only within the namespace.
@@ -26,10 +35,10 @@ func (in Input) hostsAccepted() *verdict {
 		switch {
 		case refused.Owner.Name != "" && refused.Owner.Namespace == in.Workspace.Namespace:
 			reason = v1alpha1.ReasonHostConflict
-			problems = append(problems, fmt.Sprintf("%q is claimed by the older Workspace %q", refused.Host, refused.Owner.Name))
+			problems = append(problems, fmt.Sprintf("%q belongs to Workspace %q, which claimed it earlier", refused.Host, refused.Owner.Name))
 		case refused.Owner.Name != "":
 			reason = v1alpha1.ReasonHostConflict
-			problems = append(problems, fmt.Sprintf("%q is claimed by an older Workspace of another namespace", refused.Host))
+			problems = append(problems, fmt.Sprintf("%q belongs to a Workspace of another namespace, which claimed it earlier", refused.Host))
 		case len(refused.Suffixes) == 0:
 			problems = append(problems, fmt.Sprintf("%q is refused, because ClusterClass %q has no hostSuffixes", refused.Host, in.Workspace.Spec.ClusterClass))
 		default:

@@ -4,14 +4,12 @@
 package workspace
 
 import (
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
-	"github.com/formspec/formspec-operator/pkg/reconcile/hosts"
 	"github.com/formspec/formspec-operator/pkg/reconcile/keda"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
@@ -44,9 +42,6 @@ func (in Input) scaleWithKEDA(p *Plan) {
 func (in Input) httpScaledObject() *keda.HTTPScaledObject {
 	name := names.Deployment(in.Workspace.Name)
 	service := name + "." + in.Workspace.Namespace
-	accepted := slices.DeleteFunc(slices.Clone(in.Workspace.Spec.Hosts), func(host string) bool {
-		return slices.ContainsFunc(in.Hosts, func(r hosts.Refusal) bool { return r.Host == host })
-	})
 	bounds := keda.Replicas{Max: max(1, in.Class.Spec.Scaling.MinReplicas)}
 	if in.hasFeature(v1alpha1.FeatureAutoScaling) {
 		bounds.Max = in.maximum()
@@ -57,7 +52,7 @@ func (in Input) httpScaledObject() *keda.HTTPScaledObject {
 	o := keda.New(name, in.Workspace.Namespace)
 	o.WithLabels(in.labels()).WithOwnerReferences(in.owner())
 	o.Spec = &keda.Spec{
-		Hosts:           append(accepted, name, service, service+".svc", service+".svc.cluster.local"),
+		Hosts:           append(in.acceptedHosts(), name, service, service+".svc", service+".svc.cluster.local"),
 		ScaleTargetRef:  keda.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name, Service: name, Port: 80},
 		Replicas:        bounds,
 		ScaledownPeriod: int32(in.window() / time.Second),

@@ -44,9 +44,8 @@ func Make(in Input) Plan {
 	case obstacle != nil && obstacle.evict:
 		p = in.evict()
 	case obstacle != nil:
-		// What runs keeps running as it is; nothing new starts.
-		in.withdraw(&p)
-		p.After = obstacle.after
+		in.carryOn(&p)
+		p.again(obstacle.after)
 	case in.awaits() > 0:
 		return Plan{Status: in.Workspace.Status, After: in.awaits()}
 	default:

@@ -85,9 +85,18 @@ func Sleeps(deployment *appsv1.Deployment) bool {
 	return word == sleepAsleep
 }
 
-// sleepable says whether the operator itself lets the workspace sleep and wakes it.
+// sleepable says whether the operator itself lets the workspace sleep and wakes it. Without a class what was decided before stands.
 func (in Input) sleepable() bool {
+	if in.Class == nil {
+		return in.Settings.ScaleToZero == ModeActivator && in.activated()
+	}
 	return in.Settings.ScaleToZero == ModeActivator && in.Class.Spec.Scaling.ScaleToZero
+}
+
+// activated says whether requests were last led to the activator.
+func (in Input) activated() bool {
+	service := in.Children.Service.Ours
+	return in.Children.Service.Exists() && service != nil && service.Spec != nil && len(service.Spec.Selector) == 0
 }
 
 // asleep says whether the workspace should be at zero replicas.
@@ -118,6 +127,8 @@ func (in Input) decide() (decided rest, after time.Duration) {
 		return was, 0 // whatever became of the window: only a request, or somebody who forbids it, ends the sleep
 	case was.asleep && in.Traffic.Backoff > 0:
 		return was, in.Traffic.Backoff
+	case obstruct(in) != nil:
+		return awake, 0 // what runs keeps running
 	case was.asleep, !in.routed():
 		return awake, in.window() // nothing else may tell that it is routed later on
 	case idle && !was.woken:
@@ -157,7 +168,7 @@ func (in Input) keepAwakeUntil() (time.Time, error) {
 // Unwatched says that what the operator knows of the workspace's requests starts now at the earliest: some of them do not pass the activator,
 // or it was never ready.
 func (in Input) Unwatched() bool {
-	return in.Class == nil || !in.sleepable() || in.Workspace.Status.FirstReadyTime == nil || !in.routed()
+	return in.Class == nil || !in.Class.Spec.Scaling.ScaleToZero || in.Workspace.Status.FirstReadyTime == nil || !in.routed()
 }
 
 // routed says whether every new request passes a ready activator, as far as the caches show. What does not run yet cannot be passed by.

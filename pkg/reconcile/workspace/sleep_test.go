@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -180,5 +181,31 @@ func TestAWakeThatFails(t *testing.T) {
 		if have := string(got.Status) + " " + got.Reason; have != step.want || in.Workspace.Status.Phase != step.phase || after != step.after {
 			t.Errorf("%s: Ready is %s %q in phase %s, again in %s; want %s, %s, %s", step.name, have, got.Message, in.Workspace.Status.Phase, after, step.want, step.phase, step.after)
 		}
+	}
+}
+
+// Only a rollout that did not succeed is a wake that failed.
+func TestWhatFallsAsleepNotReady(t *testing.T) {
+	mended := both(both(region("a"), classRegion("b")), planned, classRegion("a"), region("a"))
+	refused := both(func(in *workspace.Input) { in.Refusal = new(reconcile.Refused("a write is refused", "no")) }, planned, func(in *workspace.Input) { in.Refusal = nil })
+	for name, row := range map[string]struct {
+		options []option
+		want    string
+	}{
+		"it was ready":                            {[]option{economy}, "True Asleep"},
+		"an obstacle was there until now":         {[]option{economy, mended}, "True Asleep"},
+		"a write was refused until now":           {[]option{economy, refused}, "True Asleep"},
+		"its image is gone":                       {[]option{economy, rollout(1, 1, 0), pods(waits("ErrImagePull", "gone")), planned}, "False WakeFailed"},
+		"its image is gone since just now":        {[]option{economy, rollout(1, 1, 0), pods(waits("ErrImagePull", "gone"))}, "False WakeFailed"},
+		"an obstacle was there, and it lost pods": {[]option{economy, mended, rollout(1, 1, 0), pods(waits("ErrImagePull", "gone"))}, "False WakeFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := then(given(row.options...), quietFor(5*time.Minute))
+			plan := workspace.Make(in)
+			got := readyCondition(plan.Status)
+			if have := string(got.Status) + " " + got.Reason; have != row.want || !plan.FallsAsleep {
+				t.Errorf("Ready is %s %q, want %s; falls asleep: %v", have, got.Message, row.want, plan.FallsAsleep)
+			}
+		})
 	}
 }

@@ -43,6 +43,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 	}
 	status.Artifact = in.newest()
 	status.AdmittedClass = in.Admitted
+	status.Hosts = in.acceptedHosts()
 	status.Phase = phase(v, status.FirstReadyTime != nil)
 
 	set := func(conditionType string, value metav1.ConditionStatus, reason, message string) {

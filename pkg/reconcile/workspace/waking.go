@@ -13,20 +13,22 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// sleeping is the verdict on a workspace that sleeps. It is Ready, because its first request wakes it, unless it failed to wake.
+// sleeping is the verdict on a workspace that sleeps. It is Ready, because its first request wakes it, unless it failed to wake. Whether it did
+// is the rollout's to say: it may have been not Ready for other reasons, such as an obstacle that is gone.
 func (in Input) sleeping() verdict {
 	was := in.wasReady()
-	switch {
-	case was.Status == metav1.ConditionFalse && was.Reason == v1alpha1.ReasonWakeFailed:
+	if was.Status == metav1.ConditionFalse && was.Reason == v1alpha1.ReasonWakeFailed {
 		return verdict{was.Status, was.Reason, was.Message, false}
-	case was.Status == metav1.ConditionFalse && in.fallsAsleep():
-		return verdict{
-			metav1.ConditionFalse, v1alpha1.ReasonWakeFailed,
-			fmt.Sprintf("the workspace was not ready when it fell asleep: %s: %s. The next request tries again", was.Reason, was.Message), false,
-		}
-	default:
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; its next request wakes it", false}
 	}
+	if in.fallsAsleep() {
+		if left := in.rollout(in.Children.Deployment.Live, false); left.ready == metav1.ConditionFalse {
+			return verdict{
+				metav1.ConditionFalse, v1alpha1.ReasonWakeFailed,
+				fmt.Sprintf("the workspace was not ready when it fell asleep: %s: %s. The next request tries again", left.reason, left.message), false,
+			}
+		}
+	}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAsleep, "the workspace sleeps at zero replicas; its next request wakes it", false}
 }
 
 // waking turns the verdict on a rollout that is under way into that on a wake, if it is one. A wake that takes too long has failed, and goes on.

@@ -15,11 +15,12 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
-// withdraw takes back the credentials that no claim allows any more where nothing else is written. What runs keeps running as it is, but
-// a claim that is gone, refused or expired, or that allows less than it did, must not wait until somebody has corrected the Workspace.
-func (in Input) withdraw(p *Plan) {
+// withdraw takes back the credentials that no claim allows any more where nothing else is written, and returns the Deployment without them.
+// What runs keeps running as it is, but a claim that is gone, refused or expired, or that allows less than it did, must not wait until
+// somebody has corrected the Workspace.
+func (in Input) withdraw(p *Plan, deployment *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	in.narrowSecret(p)
-	in.narrowDeployment(p)
+	return in.narrowed(deployment)
 }
 
 // remaining is what of the credentials Secret may stay as it is. The keys of a datastore that may now only be read go too: nothing new is
@@ -60,29 +61,34 @@ func (in Input) narrowSecret(p *Plan) {
 	apply(p, in.Now, secret, &config)
 }
 
-// narrowDeployment takes the variables away whose keys do not stay in the Secret. Where there is no Secret what claims allow stays: no pod
-// could start without it, but those that run need not go.
+// narrowDeployment takes the variables away that are taken back, and changes nothing else.
 func (in Input) narrowDeployment(p *Plan) {
-	deployment, data := in.Children.Deployment, in.remaining()
-	if data == nil {
-		data = in.credentialData()
-	}
+	deployment := in.Children.Deployment
 	if !deployment.Exists() || !Owns(in.Workspace, deployment.Live) || deployment.Ours == nil {
 		return
 	}
-	stale := func(key string) bool {
-		_, found := data[key]
-		return !found
-	}
-	if config := in.withoutVariables(deployment.Ours, stale); config != nil {
+	if config := in.narrowed(deployment.Ours); config != deployment.Ours {
 		apply(p, in.Now, deployment, config)
 	}
 }
 
-// withoutVariables is the Deployment without the variables that refer to those keys of the credentials Secret. Nil: it has none of them.
+// narrowed is the Deployment without the variables whose keys do not stay in the Secret: itself if all stay. Where there is no Secret what
+// claims allow stays: no pod could start without it, but those that run need not go.
+func (in Input) narrowed(ours *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
+	data := in.remaining()
+	if data == nil {
+		data = in.credentialData()
+	}
+	return in.withoutVariables(ours, func(key string) bool {
+		_, found := data[key]
+		return !found
+	})
+}
+
+// withoutVariables is the Deployment without the variables that refer to those keys of the credentials Secret: itself if it has none of them.
 func (in Input) withoutVariables(ours *appsv1ac.DeploymentApplyConfiguration, stale func(key string) bool) *appsv1ac.DeploymentApplyConfiguration {
-	if ours.Spec == nil || ours.Spec.Template == nil || ours.Spec.Template.Spec == nil {
-		return nil
+	if ours == nil || ours.Spec == nil || ours.Spec.Template == nil || ours.Spec.Template.Spec == nil {
+		return ours
 	}
 	remove := func(env corev1ac.EnvVarApplyConfiguration) bool {
 		if env.ValueFrom == nil || env.ValueFrom.SecretKeyRef == nil {
@@ -99,7 +105,7 @@ func (in Input) withoutVariables(ours *appsv1ac.DeploymentApplyConfiguration, st
 		container.Env = slices.DeleteFunc(slices.Clone(container.Env), remove)
 	}
 	if !changed {
-		return nil
+		return ours
 	}
 	template.Spec, spec.Template, deployment.Spec = &pod, &template, &spec
 	return &deployment

@@ -128,7 +128,7 @@ const (
 	ReasonSelectorHeld = "SelectorHeld"
 	// ReasonHostsAccepted: each of the Workspace's hosts leads to it.
 	ReasonHostsAccepted = "HostsAccepted"
-	// ReasonHostConflict: an older Workspace claims one of the hosts; the message names it.
+	// ReasonHostConflict: another Workspace claimed one of the hosts earlier; the message names it.
 	ReasonHostConflict = "HostConflict"
 	// ReasonHostNotAllowed: a host is under none of the class's hostSuffixes.
 	ReasonHostNotAllowed = "HostNotAllowed"

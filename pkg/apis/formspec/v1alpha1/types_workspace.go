@@ -160,6 +160,11 @@ type WorkspaceStatus struct {
 	// one admits the workspace. Empty: none.
 	// +optional
 	AdmittedClass string `json:"admittedClass,omitempty"`
+	// hosts are those of spec.hosts that lead to the workspace. It keeps them for as long as it claims them and its class allows them.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Hosts []string `json:"hosts,omitempty"`
 	// firstReadyTime is when the workspace was first Ready. Idleness is counted from here.
 	// +optional
 	FirstReadyTime *metav1.Time `json:"firstReadyTime,omitempty"`

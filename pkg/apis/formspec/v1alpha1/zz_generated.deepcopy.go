@@ -588,6 +588,11 @@ func (in *WorkspaceStatus) DeepCopyInto(out *WorkspaceStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Hosts != nil {
+		in, out := &in.Hosts, &out.Hosts
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.FirstReadyTime != nil {
 		in, out := &in.FirstReadyTime, &out.FirstReadyTime
 		*out = (*in).DeepCopy()

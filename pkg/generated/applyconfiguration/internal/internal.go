@@ -438,6 +438,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: firstReadyTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: hosts
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: observedGeneration
       type:
         scalar: numeric

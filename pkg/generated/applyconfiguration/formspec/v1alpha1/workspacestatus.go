@@ -28,6 +28,8 @@ type WorkspaceStatusApplyConfiguration struct {
 	// admittedClass is the class whose slot the workspace holds. After a change of spec.clusterClass it is the old class until the new
 	// one admits the workspace. Empty: none.
 	AdmittedClass *string `json:"admittedClass,omitempty"`
+	// hosts are those of spec.hosts that lead to the workspace. It keeps them for as long as it claims them and its class allows them.
+	Hosts []string `json:"hosts,omitempty"`
 	// firstReadyTime is when the workspace was first Ready. Idleness is counted from here.
 	FirstReadyTime *metav1.Time `json:"firstReadyTime,omitempty"`
 	// artifact is the newest artifact whose binary the pods were restarted for.
@@ -82,6 +84,16 @@ func (b *WorkspaceStatusApplyConfiguration) WithReadyReplicas(value int32) *Work
 // If called multiple times, the AdmittedClass field is set to the value of the last call.
 func (b *WorkspaceStatusApplyConfiguration) WithAdmittedClass(value string) *WorkspaceStatusApplyConfiguration {
 	b.AdmittedClass = &value
+	return b
+}
+
+// WithHosts adds the given value to the Hosts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Hosts field.
+func (b *WorkspaceStatusApplyConfiguration) WithHosts(values ...string) *WorkspaceStatusApplyConfiguration {
+	for i := range values {
+		b.Hosts = append(b.Hosts, values[i])
+	}
 	return b
 }
 
