@@ -4,6 +4,7 @@
 package datastore
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/datastore"
+	reconcile "github.com/formspec/formspec-operator/pkg/reconcile/datastore"
 )
 
 func TestASecretThatIsEditedWhileItIsProbed(t *testing.T) {
@@ -25,6 +28,64 @@ func TestASecretThatIsEditedWhileItIsProbed(t *testing.T) {
 		f.settle()
 		f.expect(isTrue, v1alpha1.ReasonValidated)
 		f.expectProbes("app") // once
+	})
+}
+
+func TestAWriteOfSomethingElseLeavesTheOfferAlone(t *testing.T) {
+	run(t, aDatastore(), func(f *fixture) {
+		f.secret("dsn", good, "next", other)
+		f.settle()
+		f.expectProbes("app")
+		check := f.offers.recall(pg, time.Now()).check
+
+		f.slow = 10 * time.Second
+		f.change(func(ds *v1alpha1.Datastore) { ds.Spec.EndpointSecretRef.Key = "next" })
+		f.syncOnce() // its probe begins
+		f.change(func(ds *v1alpha1.Datastore) { ds.Spec.EndpointSecretRef.Key = "dsn" })
+		secret := f.managed()
+		secret.Labels[v1alpha1.LabelDatastore] = "forged"
+		_, err := f.kube.CoreV1().Secrets("bank").Update(t.Context(), secret, metav1.UpdateOptions{FieldManager: "somebody"})
+		f.must(err)
+		if requests, _ := f.syncOnce(); !slices.Contains(requests, "patch secrets") {
+			t.Errorf("requests %q, want the label to be repaired", requests)
+		}
+		if memo := f.offers.recall(pg, time.Now()); memo.offer == nil || memo.check != check {
+			t.Errorf("the offer is %v and the check %+v, want both as they were", memo.offer, memo.check)
+		}
+		<-time.After(time.Minute)
+		f.settle()
+		f.expect(isTrue, v1alpha1.ReasonValidated)
+	})
+}
+
+func TestTheEndOfAProbeThatNobodyWaitsFor(t *testing.T) {
+	valid := datastore.Result{Reason: v1alpha1.ReasonValidated}
+	remembering := func(m memo) *offers {
+		o := newOffers()
+		o.byDS[pg] = &m
+		return o
+	}
+	t.Run("of an offer that is gone", func(t *testing.T) {
+		o := remembering(memo{probing: "a"})
+		o.ended(pg, "a", valid, time.Now())
+		if m := o.recall(pg, time.Now()); m.check != nil || m.offer != nil || m.probing != "" {
+			t.Errorf("it remembers %+v", m)
+		}
+	})
+	t.Run("of an offer that another has replaced", func(t *testing.T) {
+		o := remembering(memo{probing: "a", offer: &reconcile.Offer{Origin: "b"}})
+		o.ended(pg, "a", valid, time.Now())
+		if m := o.recall(pg, time.Now()); m.check != nil || m.offer.Check != nil {
+			t.Errorf("it remembers %+v", m)
+		}
+	})
+	t.Run("of what was in force before", func(t *testing.T) {
+		o := remembering(memo{probing: inForce, offer: &reconcile.Offer{Origin: "b", Check: &reconcile.Check{OK: true}}})
+		o.accepted(pg, "b")
+		o.ended(pg, inForce, datastore.Result{Reason: v1alpha1.ReasonAuthenticationFailed}, time.Now())
+		if m := o.recall(pg, time.Now()); m.check == nil || !m.check.OK {
+			t.Errorf("it remembers %+v", m)
+		}
 	})
 }
 
