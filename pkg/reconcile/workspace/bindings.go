@@ -75,6 +75,10 @@ func variable(datastore string) string {
 	}, datastore)
 }
 
+// VariableOf is the key in a workspace's credentials Secret, and the name of the variable, of one part of a datastore's credentials, such as
+// USER. Source: contract §4.
+func VariableOf(datastore, part string) string { return "FORMSPEC_" + variable(datastore) + "_" + part }
+
 // injected are the approved bindings with credentials, one for each datastore, by name. Of two datastores whose variables would have the
 // same names, the one whose claim is older is injected.
 func (in Input) injected() []Binding {
@@ -124,18 +128,26 @@ func earlier(a, b *v1alpha1.ResourceClaim) bool {
 func (in Input) credentialData() map[string][]byte {
 	data := map[string][]byte{}
 	for _, b := range in.injected() {
-		prefix := "FORMSPEC_" + variable(b.Claim.Spec.Datastore) + "_"
-		data[prefix+"PERMISSION"] = []byte(b.Claim.Spec.Permission)
-		for _, part := range parts {
-			value, found := b.Credentials.Data[part.key]
-			if b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly {
-				if limited, has := b.Credentials.Data[readOnly+part.key]; has {
-					value, found = limited, true
-				}
+		data[VariableOf(b.Claim.Spec.Datastore, "PERMISSION")] = []byte(b.Claim.Spec.Permission)
+		for part, value := range b.data() {
+			data[VariableOf(b.Claim.Spec.Datastore, part)] = value
+		}
+	}
+	return data
+}
+
+// data are the parts that the claim gets, by the ends of the variables' names.
+func (b Binding) data() map[string][]byte {
+	data := map[string][]byte{}
+	for _, part := range parts {
+		value, found := b.Credentials.Data[part.key]
+		if b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly {
+			if limited, has := b.Credentials.Data[readOnly+part.key]; has {
+				value, found = limited, true
 			}
-			if found {
-				data[prefix+part.variable] = value
-			}
+		}
+		if found {
+			data[part.variable] = value
 		}
 	}
 	return data
