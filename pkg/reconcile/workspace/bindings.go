@@ -56,9 +56,15 @@ func (in Input) awaits() time.Duration {
 // readOnly precedes the keys of a managed Secret that hold credentials for reading only.
 const readOnly = "read-only-"
 
+// part is one part of an endpoint.
+type part struct{ key, variable string }
+
+// uriKey is the key of the whole connection string in a managed Secret.
+const uriKey = "uri"
+
 // parts are the parts of an endpoint: their keys in a managed Secret, and the ends of the variables' names. Source: contract §4.
-var parts = []struct{ key, variable string }{
-	{"uri", "DSN"}, {"host", "HOST"}, {"port", "PORT"}, {"user", "USER"}, {"password", "PASSWORD"}, {"database", "DATABASE"},
+var parts = []part{
+	{uriKey, "DSN"}, {"host", "HOST"}, {"port", "PORT"}, {"user", "USER"}, {"password", "PASSWORD"}, {"database", "DATABASE"},
 }
 
 // variable is the beginning of the names of a datastore's variables, without the prefix FORMSPEC_ or FORMA_.
@@ -136,15 +142,16 @@ func (in Input) credentialData() map[string][]byte {
 	return data
 }
 
-// data are the parts that the claim gets, by the ends of the variables' names.
+// data are the parts that the claim gets, by the ends of the variables' names. A user for reading only never gets a part of the other one's,
+// such as its password. Without such a user there is at most a URI for reading only, which is for the one user that there is.
 func (b Binding) data() map[string][]byte {
-	data := map[string][]byte{}
+	data, all := map[string][]byte{}, b.Credentials.Data
+	reads := b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly
+	apart := slices.ContainsFunc(parts, func(part part) bool { return part.key != uriKey && all[readOnly+part.key] != nil })
 	for _, part := range parts {
-		value, found := b.Credentials.Data[part.key]
-		if b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly {
-			if limited, has := b.Credentials.Data[readOnly+part.key]; has {
-				value, found = limited, true
-			}
+		value, found := all[part.key]
+		if limited, has := all[readOnly+part.key]; reads && (has || apart) {
+			value, found = limited, has
 		}
 		if found {
 			data[part.variable] = value
