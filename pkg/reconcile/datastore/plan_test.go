@@ -6,10 +6,13 @@ package datastore_test
 import (
 	"fmt"
 	"maps"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -151,6 +154,19 @@ func TestWhatIsInForce(t *testing.T) {
 				t.Errorf("it does\n%s, want\n%s", got, row.want)
 			}
 		})
+	}
+}
+
+func TestMoreConnectionsThanCanBeCounted(t *testing.T) {
+	const most = math.MaxInt32
+	claim := &v1alpha1.ResourceClaim{Spec: v1alpha1.ResourceClaimSpec{MaxConnections: new(int32(most))}}
+	in := given(func(in *datastore.Input) {
+		in.Claims, in.Datastore.Spec.Capacity.MaxConnections = []*v1alpha1.ResourceClaim{claim, claim}, most
+	})
+	status := datastore.Make(in).Status
+	over := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionOvercommitted)
+	if status.ClaimedConnections != most || over == nil || !strings.Contains(over.Message, "4294967294") {
+		t.Errorf("%d connections, Overcommitted is %+v", status.ClaimedConnections, over)
 	}
 }
 
