@@ -182,6 +182,15 @@ func TestTheSameCredentialsKeepTheirRevision(t *testing.T) {
 	if got := doing(datastore.Make(in)); got != "write fresh read false probe false recheck false after 0s" {
 		t.Errorf("it does %s", got)
 	}
+	in.Managed.Live.Data["note"] = []byte("hello") // somebody's own key
+	if got := doing(datastore.Make(in)); got != "write fresh read false probe false recheck false after 0s" {
+		t.Errorf("beside somebody's own key it does %s", got)
+	}
+	in.Managed.Live.Data["host"] = []byte("forged") // by one that shares the field with us
+	if got := doing(datastore.Make(in)); got != "write fresher read false probe false recheck false after 0s" {
+		t.Errorf("over a forged key it does %s", got)
+	}
+	in.Managed.Live.Data["host"] = []byte("h")
 	offer.Data = map[string][]byte{"uri": []byte("postgres://u:p2@h")}
 	if got := doing(datastore.Make(in)); got != "write fresher read false probe false recheck false after 0s" {
 		t.Errorf("it does %s", got)
