@@ -45,6 +45,7 @@ func TestWhatHappensToADatastoreWakesIt(t *testing.T) {
 		"its status":              {func(ds *v1alpha1.Datastore) { ds.Status.Claims++ }, nil},
 		"a label":                 {func(ds *v1alpha1.Datastore) { ds.Labels = map[string]string{"a": "b"} }, nil},
 		"what we wrote ourselves": {func(ds *v1alpha1.Datastore) { ds.ResourceVersion, ds.Finalizers = "100", []string{"a"} }, nil},
+		"that, with a user's":     {func(ds *v1alpha1.Datastore) { ds.ResourceVersion, ds.Generation = "100", 2 }, justPG},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, aDatastore(), func(f *fixture) {

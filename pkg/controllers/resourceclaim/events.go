@@ -49,16 +49,15 @@ func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.Re
 	return cache.TypedResourceEventHandlerFuncs[*v1alpha1.ResourceClaim]{
 		AddFunc: wake,
 		UpdateFunc: func(old, cur *v1alpha1.ResourceClaim) {
-			echo := c.memory.Echo(cache.MetaObjectToName(cur), cur.ResourceVersion)
 			changed := old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil)
-			own := old.Annotations[v1alpha1.AnnotationRotateCredentials] != cur.Annotations[v1alpha1.AnnotationRotateCredentials] ||
-				!slices.Equal(old.Finalizers, cur.Finalizers)
+			rotate := old.Annotations[v1alpha1.AnnotationRotateCredentials] != cur.Annotations[v1alpha1.AnnotationRotateCredentials]
+			// Of what is compared our own writes change the finalizers only. A user's change may arrive together with them.
+			echo := c.memory.Echo(cache.MetaObjectToName(cur), cur.ResourceVersion)
 			switch {
-			case echo:
 			case changed:
 				wake(old)
 				wake(cur)
-			case own:
+			case rotate, !echo && !slices.Equal(old.Finalizers, cur.Finalizers):
 				c.queue.Add(cache.MetaObjectToName(cur))
 			}
 		},
