@@ -82,6 +82,11 @@ func (o *offers) begin(key cache.ObjectName, what string) (start bool) {
 	return start
 }
 
+// unreadable replaces the check of the credentials in force, which nobody can be asked about.
+func (o *offers) unreadable(key cache.ObjectName, finding reconcile.Finding, at time.Time) {
+	o.change(key, func(m *memo) { m.check = &reconcile.Check{Finding: finding, Untried: true, At: at} })
+}
+
 // inForce stands for the credentials in force where a probe is named.
 const inForce = "in force"
 

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/datastore"
@@ -155,6 +156,31 @@ func TestCredentialsInForceAreProbedFromTimeToTime(t *testing.T) {
 				t.Error("the credentials are gone")
 			}
 		})
+	})
+}
+
+// What an operator of another version has put in force may be nothing that this one can read.
+func TestCredentialsInForceThatCannotBeRead(t *testing.T) {
+	run(t, aDatastore(), func(f *fixture) {
+		f.secret("dsn", good)
+		f.settle()
+		f.expectProbes("app")
+		f.offers = newOffers() // another version takes over
+		secret, err := corev1ac.ExtractSecret(f.managed(), Name)
+		f.must(err)
+		secret.Data["uri"] = []byte("postgres://h:hunter9:x")
+		_, err = f.kube.CoreV1().Secrets("bank").Apply(t.Context(), secret, metav1.ApplyOptions{FieldManager: Name})
+		f.must(err)
+		for range 2 {
+			_, after := f.syncOnce()
+			<-time.After(after)
+			f.settle()
+			f.expect(isFalse, v1alpha1.ReasonInvalidConnectionString, `"creds"`, "in force")
+			f.expectProbes()
+			if requests, after := f.syncOnce(); len(requests) > 0 || after != 10*time.Minute {
+				t.Errorf("it makes the requests %q and looks again after %s", requests, after)
+			}
+		}
 	})
 }
 

@@ -143,7 +143,7 @@ func (in Input) maintain(p *Plan) {
 		p.After, p.Recheck = due(in.Now, in.Since, checkEvery)
 	case check == nil:
 		p.Recheck = true
-	case check.OK:
+	case check.OK, check.Untried: // what cannot be read becomes no better soon
 		p.After, p.Recheck = due(in.Now, check.At, checkEvery)
 	default:
 		p.After, p.Recheck = due(in.Now, check.At, retry(check.Failures))
