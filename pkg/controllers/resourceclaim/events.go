@@ -4,6 +4,7 @@
 package resourceclaim
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
-func addIndexes(config Config) error { return index.Claims(config.Claims.TypedInformer()) }
+func addIndexes(config Config) error {
+	return errors.Join(index.Claims(config.Claims.TypedInformer()), index.Datastores(config.Datastores.TypedInformer()))
+}
 
 // arrival is how long a new claim waits for the Datastore and the Workspace that it names: what is created together arrives together, and a
 // verdict that holds for a moment is not worth a write.
