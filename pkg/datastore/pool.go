@@ -174,7 +174,7 @@ func (p *Pool) launch(j *job) {
 	j.cancel = cancel
 	p.wait.Go(func() {
 		defer cancel()
-		p.finish(j, p.try(ctx, j.endpoint))
+		p.finish(ctx, j, p.try(ctx, j.endpoint))
 	})
 }
 
@@ -183,7 +183,8 @@ func (p *Pool) answer(j *job, host *hostState, now time.Time) {
 	delete(p.jobs, j.key)
 	result, done := host.last, j.done
 	result.RetryAfter = host.until.Sub(now)
-	p.wait.Go(func() { done(result) })
+	ctx := p.ctx
+	p.wait.Go(func() { tell(ctx, j.key, done, result) })
 }
 
 // count adds a job to what runs, or takes it out.
@@ -199,7 +200,7 @@ func (p *Pool) count(j *job, n int) {
 }
 
 // finish takes a job out of the pool and tells who waits for it.
-func (p *Pool) finish(j *job, result Result) {
+func (p *Pool) finish(ctx context.Context, j *job, result Result) {
 	p.mu.Lock()
 	p.count(j, -1)
 	host, now := p.hosts[j.host], p.clock.Now()
@@ -222,8 +223,18 @@ func (p *Pool) finish(j *job, result Result) {
 	done := j.done
 	p.mu.Unlock()
 	if wanted {
-		done(result)
+		tell(ctx, j.key, done, result)
 	}
+}
+
+// tell keeps a panic in who waits for a result from ending the operator, and with it the work for all others.
+func tell(ctx context.Context, key cache.ObjectName, done func(Result), result Result) {
+	defer func() {
+		if r := recover(); r != nil {
+			klog.FromContext(ctx).Error(nil, "Taking in the result of a probe panicked", "datastore", key, "stack", string(debug.Stack()))
+		}
+	}()
+	done(result)
 }
 
 // backoff doubles with each failure.

@@ -257,6 +257,20 @@ func TestPoolSurvivesAPanic(t *testing.T) {
 	})
 }
 
+func TestPoolSurvivesAPanicOfWhoWaits(t *testing.T) {
+	inPool(t, func(p *pool) {
+		for _, host := range []string{"good", "dead"} {
+			p.Submit(cache.NewObjectName("tenant", host), parse(p.t, rd, "redis://"+host, nil), func(datastore.Result) { panic("hunter2") })
+		}
+		p.after(5 * time.Second)
+		p.Submit(cache.NewObjectName("tenant", "again"), parse(p.t, rd, "redis://dead", nil), func(datastore.Result) { panic("hunter2") }) // answered at once
+		p.submit("tenant", "b", "good")
+		if o := p.after(0); !o.results["b"].Valid() || o.probes["dead"] != 1 {
+			p.t.Errorf("%d probes of the dead one, results are %+v", o.probes["dead"], o.results)
+		}
+	})
+}
+
 func TestPoolKeepsWhatComesBeforeItRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(chan datastore.Result, 1)

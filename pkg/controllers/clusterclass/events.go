@@ -39,10 +39,11 @@ func (c *Controller) classHandler() cache.TypedResourceEventHandler[*v1alpha1.Cl
 	return cache.TypedResourceEventHandlerFuncs[*v1alpha1.ClusterClass]{
 		AddFunc: func(class *v1alpha1.ClusterClass) { c.queue.Add(cache.MetaObjectToName(class)) },
 		UpdateFunc: func(old, cur *v1alpha1.ClusterClass) {
+			changed := old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil)
+			// Of what is compared our own writes change the finalizers only. A user's change may arrive together with them.
 			key := cache.MetaObjectToName(cur)
-			changed := old.UID != cur.UID || old.Generation != cur.Generation || !slices.Equal(old.Finalizers, cur.Finalizers) ||
-				(old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil)
-			if !c.memory.Echo(key, cur.ResourceVersion) && changed {
+			echo := c.memory.Echo(key, cur.ResourceVersion)
+			if changed || (!echo && !slices.Equal(old.Finalizers, cur.Finalizers)) {
 				c.queue.Add(key)
 			}
 		},

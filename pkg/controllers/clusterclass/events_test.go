@@ -42,6 +42,7 @@ func TestWhatHappensToAClassWakesIt(t *testing.T) {
 		"it is another":                  {std(version("8"), func(c *v1alpha1.ClusterClass) { c.UID = "another" }), []string{"std"}},
 		"its status":                     {std(version("8"), func(c *v1alpha1.ClusterClass) { c.Status.Workspaces++ }), nil},
 		"what we wrote ourselves":        {std(version("100"), held), nil},
+		"that, with a user's":            {std(version("100"), held, func(c *v1alpha1.ClusterClass) { c.Generation++ }), []string{"std"}},
 		"a label, which nothing depends": {std(version("8"), func(c *v1alpha1.ClusterClass) { c.Labels = map[string]string{"a": "b"} }), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

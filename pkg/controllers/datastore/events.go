@@ -30,9 +30,11 @@ func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha
 		AddFunc: func(ds *v1alpha1.Datastore) { c.queue.Add(cache.MetaObjectToName(ds)) },
 		UpdateFunc: func(old, cur *v1alpha1.Datastore) {
 			changed := old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) ||
-				old.Annotations[v1alpha1.AnnotationUndecodable] != cur.Annotations[v1alpha1.AnnotationUndecodable] ||
-				!slices.Equal(old.Finalizers, cur.Finalizers)
-			if key := cache.MetaObjectToName(cur); !c.memory.Echo(key, cur.ResourceVersion) && changed {
+				old.Annotations[v1alpha1.AnnotationUndecodable] != cur.Annotations[v1alpha1.AnnotationUndecodable]
+			// Of what is compared our own writes change the finalizers only. A user's change may arrive together with them.
+			key := cache.MetaObjectToName(cur)
+			echo := c.memory.Echo(key, cur.ResourceVersion)
+			if changed || (!echo && !slices.Equal(old.Finalizers, cur.Finalizers)) {
 				c.queue.Add(key)
 			}
 		},

@@ -45,6 +45,7 @@ func TestWhatHappensToADatastoreWakesIt(t *testing.T) {
 		"its status":              {func(ds *v1alpha1.Datastore) { ds.Status.Claims++ }, nil},
 		"a label":                 {func(ds *v1alpha1.Datastore) { ds.Labels = map[string]string{"a": "b"} }, nil},
 		"what we wrote ourselves": {func(ds *v1alpha1.Datastore) { ds.ResourceVersion, ds.Finalizers = "100", []string{"a"} }, nil},
+		"that, with a user's":     {func(ds *v1alpha1.Datastore) { ds.ResourceVersion, ds.Generation = "100", 2 }, justPG},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, aDatastore(), func(f *fixture) {
@@ -170,4 +171,21 @@ func TestTheOwnersKeysWakeEveryDatastore(t *testing.T) {
 			t.Error("it is forgotten that a key was listed")
 		}
 	})
+}
+
+// Without the ConfigMap, what is known of an owner passes from one Datastore to the next.
+func TestAnotherDatastoreRemembersThatAKeyWasListed(t *testing.T) {
+	for owner, want := range map[string]bool{"owner": true, "stranger": false} {
+		t.Run(owner, func(t *testing.T) {
+			run(t, aDatastore(), func(f *fixture) {
+				f.must(f.formspec.Tracker().Add(aDatastore(func(ds *v1alpha1.Datastore) {
+					ds.Namespace, ds.UID, ds.Spec.Owner, ds.Status.KeyListed = "elsewhere", "another", owner, true
+				})))
+				f.syncOnce()
+				if got := f.datastore().Status.KeyListed; got != want {
+					t.Errorf("that a key is listed is %v", got)
+				}
+			})
+		})
+	}
 }

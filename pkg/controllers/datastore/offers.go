@@ -62,11 +62,12 @@ func (o *offers) read(key cache.ObjectName, offer *reconcile.Offer, endpoint dat
 	o.change(key, func(m *memo) { m.offer, m.endpoint, m.probing = offer, endpoint, "" })
 }
 
-// accepted drops the secret parts of an offer that is in force now; its probe stays as the last check.
+// accepted drops the secret parts of the offer that was written, which is in force now; its probe stays as the last check. A probe that is
+// under way is of what was in force before. Nothing changes if what was written came from elsewhere.
 func (o *offers) accepted(key cache.ObjectName, origin string) {
 	o.change(key, func(m *memo) {
 		if m.offer != nil && m.offer.Origin == origin {
-			m.check, m.offer, m.endpoint = m.offer.Check, nil, datastore.Endpoint{}
+			m.check, m.offer, m.endpoint, m.probing = m.offer.Check, nil, datastore.Endpoint{}, ""
 		}
 	})
 }
@@ -81,6 +82,11 @@ func (o *offers) begin(key cache.ObjectName, what string) (start bool) {
 	return start
 }
 
+// unreadable replaces the check of the credentials in force, which nobody can be asked about.
+func (o *offers) unreadable(key cache.ObjectName, finding reconcile.Finding, at time.Time) {
+	o.change(key, func(m *memo) { m.check = &reconcile.Check{Finding: finding, Untried: true, At: at} })
+}
+
 // inForce stands for the credentials in force where a probe is named.
 const inForce = "in force"
 
@@ -91,6 +97,9 @@ func (o *offers) ended(key cache.ObjectName, what string, result datastore.Resul
 			return
 		}
 		m.probing = ""
+		if what != inForce && (m.offer == nil || m.offer.Origin != what) {
+			return
+		}
 		check := &reconcile.Check{
 			Finding:      reconcile.Finding{Reason: result.Reason, Message: result.Message, Stalled: !result.Valid() && result.Reason != v1alpha1.ReasonUnreachable},
 			OK:           result.Valid(),

@@ -107,7 +107,12 @@ func (c *Controller) probe(ctx context.Context, key cache.ObjectName, in *reconc
 func (c *Controller) recheck(ctx context.Context, key cache.ObjectName, in *reconcile.Input) {
 	endpoint, err := datastore.Parse(in.Datastore.Spec.Driver, string(in.Managed.Live.Data["uri"]), in.Managed.Live.Data[caKey])
 	if err != nil {
-		klog.FromContext(ctx).Error(nil, "Cannot read the credentials in force", "datastore", key, "reason", reasonOf(err))
+		ref := in.Datastore.Spec.EndpointSecretRef
+		c.offers.unreadable(key, reconcile.Finding{
+			Reason: reasonOf(err), Stalled: true,
+			Message: fmt.Sprintf("the credentials in force, from the key %q of Secret %q, cannot be read any more: %v", ref.Key, ref.Name, err),
+		}, c.clock.Now())
+		c.queue.Add(key) // the condition shows it
 		return
 	}
 	c.start(ctx, key, inForce, endpoint)

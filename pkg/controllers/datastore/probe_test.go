@@ -4,13 +4,17 @@
 package datastore
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/datastore"
+	reconcile "github.com/formspec/formspec-operator/pkg/reconcile/datastore"
 )
 
 func TestASecretThatIsEditedWhileItIsProbed(t *testing.T) {
@@ -25,6 +29,64 @@ func TestASecretThatIsEditedWhileItIsProbed(t *testing.T) {
 		f.settle()
 		f.expect(isTrue, v1alpha1.ReasonValidated)
 		f.expectProbes("app") // once
+	})
+}
+
+func TestAWriteOfSomethingElseLeavesTheOfferAlone(t *testing.T) {
+	run(t, aDatastore(), func(f *fixture) {
+		f.secret("dsn", good, "next", other)
+		f.settle()
+		f.expectProbes("app")
+		check := f.offers.recall(pg, time.Now()).check
+
+		f.slow = 10 * time.Second
+		f.change(func(ds *v1alpha1.Datastore) { ds.Spec.EndpointSecretRef.Key = "next" })
+		f.syncOnce() // its probe begins
+		f.change(func(ds *v1alpha1.Datastore) { ds.Spec.EndpointSecretRef.Key = "dsn" })
+		secret := f.managed()
+		secret.Labels[v1alpha1.LabelDatastore] = "forged"
+		_, err := f.kube.CoreV1().Secrets("bank").Update(t.Context(), secret, metav1.UpdateOptions{FieldManager: "somebody"})
+		f.must(err)
+		if requests, _ := f.syncOnce(); !slices.Contains(requests, "patch secrets") {
+			t.Errorf("requests %q, want the label to be repaired", requests)
+		}
+		if memo := f.offers.recall(pg, time.Now()); memo.offer == nil || memo.check != check {
+			t.Errorf("the offer is %v and the check %+v, want both as they were", memo.offer, memo.check)
+		}
+		<-time.After(time.Minute)
+		f.settle()
+		f.expect(isTrue, v1alpha1.ReasonValidated)
+	})
+}
+
+func TestTheEndOfAProbeThatNobodyWaitsFor(t *testing.T) {
+	valid := datastore.Result{Reason: v1alpha1.ReasonValidated}
+	remembering := func(m memo) *offers {
+		o := newOffers()
+		o.byDS[pg] = &m
+		return o
+	}
+	t.Run("of an offer that is gone", func(t *testing.T) {
+		o := remembering(memo{probing: "a"})
+		o.ended(pg, "a", valid, time.Now())
+		if m := o.recall(pg, time.Now()); m.check != nil || m.offer != nil || m.probing != "" {
+			t.Errorf("it remembers %+v", m)
+		}
+	})
+	t.Run("of an offer that another has replaced", func(t *testing.T) {
+		o := remembering(memo{probing: "a", offer: &reconcile.Offer{Origin: "b"}})
+		o.ended(pg, "a", valid, time.Now())
+		if m := o.recall(pg, time.Now()); m.check != nil || m.offer.Check != nil {
+			t.Errorf("it remembers %+v", m)
+		}
+	})
+	t.Run("of what was in force before", func(t *testing.T) {
+		o := remembering(memo{probing: inForce, offer: &reconcile.Offer{Origin: "b", Check: &reconcile.Check{OK: true}}})
+		o.accepted(pg, "b")
+		o.ended(pg, inForce, datastore.Result{Reason: v1alpha1.ReasonAuthenticationFailed}, time.Now())
+		if m := o.recall(pg, time.Now()); m.check == nil || !m.check.OK {
+			t.Errorf("it remembers %+v", m)
+		}
 	})
 }
 
@@ -94,6 +156,31 @@ func TestCredentialsInForceAreProbedFromTimeToTime(t *testing.T) {
 				t.Error("the credentials are gone")
 			}
 		})
+	})
+}
+
+// What an operator of another version has put in force may be nothing that this one can read.
+func TestCredentialsInForceThatCannotBeRead(t *testing.T) {
+	run(t, aDatastore(), func(f *fixture) {
+		f.secret("dsn", good)
+		f.settle()
+		f.expectProbes("app")
+		f.offers = newOffers() // another version takes over
+		secret, err := corev1ac.ExtractSecret(f.managed(), Name)
+		f.must(err)
+		secret.Data["uri"] = []byte("postgres://h:hunter9:x")
+		_, err = f.kube.CoreV1().Secrets("bank").Apply(t.Context(), secret, metav1.ApplyOptions{FieldManager: Name})
+		f.must(err)
+		for range 2 {
+			_, after := f.syncOnce()
+			<-time.After(after)
+			f.settle()
+			f.expect(isFalse, v1alpha1.ReasonInvalidConnectionString, `"creds"`, "in force")
+			f.expectProbes()
+			if requests, after := f.syncOnce(); len(requests) > 0 || after != 10*time.Minute {
+				t.Errorf("it makes the requests %q and looks again after %s", requests, after)
+			}
+		}
 	})
 }
 

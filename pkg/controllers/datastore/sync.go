@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -88,8 +89,8 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *reco
 			return version, err
 		}
 		c.memory.Wrote(key, c.stores[kind], result.ResourceVersion)
-		if in.Offer != nil {
-			c.offers.accepted(key, in.Offer.Origin)
+		if secret, ok := write.Config.(*corev1ac.SecretApplyConfiguration); ok {
+			c.offers.accepted(key, secret.Annotations[v1alpha1.AnnotationOrigin])
 		}
 	}
 	return version, nil

@@ -4,6 +4,7 @@
 package resourceclaim
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
-func addIndexes(config Config) error { return index.Claims(config.Claims.TypedInformer()) }
+func addIndexes(config Config) error {
+	return errors.Join(index.Claims(config.Claims.TypedInformer()), index.Datastores(config.Datastores.TypedInformer()))
+}
 
 // arrival is how long a new claim waits for the Datastore and the Workspace that it names: what is created together arrives together, and a
 // verdict that holds for a moment is not worth a write.
@@ -49,16 +52,15 @@ func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.Re
 	return cache.TypedResourceEventHandlerFuncs[*v1alpha1.ResourceClaim]{
 		AddFunc: wake,
 		UpdateFunc: func(old, cur *v1alpha1.ResourceClaim) {
-			echo := c.memory.Echo(cache.MetaObjectToName(cur), cur.ResourceVersion)
 			changed := old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil)
-			own := old.Annotations[v1alpha1.AnnotationRotateCredentials] != cur.Annotations[v1alpha1.AnnotationRotateCredentials] ||
-				!slices.Equal(old.Finalizers, cur.Finalizers)
+			rotate := old.Annotations[v1alpha1.AnnotationRotateCredentials] != cur.Annotations[v1alpha1.AnnotationRotateCredentials]
+			// Of what is compared our own writes change the finalizers only. A user's change may arrive together with them.
+			echo := c.memory.Echo(cache.MetaObjectToName(cur), cur.ResourceVersion)
 			switch {
-			case echo:
 			case changed:
 				wake(old)
 				wake(cur)
-			case own:
+			case rotate, !echo && !slices.Equal(old.Finalizers, cur.Finalizers):
 				c.queue.Add(cache.MetaObjectToName(cur))
 			}
 		},

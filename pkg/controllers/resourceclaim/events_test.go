@@ -52,6 +52,10 @@ func TestWhatHappensToAClaimWakesItAndItsRivals(t *testing.T) {
 		"its status":              {func(c *v1alpha1.ResourceClaim) { c.Status.ObservedGeneration = 9 }, nil},
 		"a label":                 {func(c *v1alpha1.ResourceClaim) { c.Labels = map[string]string{"a": "b"} }, nil},
 		"what we wrote ourselves": {func(c *v1alpha1.ResourceClaim) { c.ResourceVersion, c.Finalizers = "100", []string{"x"} }, nil},
+		"that, with a user's":     {func(c *v1alpha1.ResourceClaim) { c.ResourceVersion, c.Generation = "100", 2 }, both},
+		"that, with a rotation": {func(c *v1alpha1.ResourceClaim) {
+			c.ResourceVersion, c.Annotations = "100", map[string]string{v1alpha1.AnnotationRotateCredentials: "1"}
+		}, []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runWith(t, two, func(f *fixture) {

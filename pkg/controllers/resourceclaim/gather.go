@@ -16,8 +16,10 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/datastore"
+	"github.com/formspec/formspec-operator/pkg/datastore/roles"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
+	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
 // gather reads the caches and our memory only. A nil Input means that there is no such ResourceClaim.
@@ -47,6 +49,9 @@ func (c *Controller) gatherRole(key cache.ObjectName, in *resourceclaim.Input) (
 	if role.Use, err = c.use(place, in); err != nil {
 		return err
 	}
+	if role.Shared, err = c.shared(place, key.Namespace); err != nil {
+		return err
+	}
 	role.Name, role.Last, role.Revision = c.login(in.Claim, place).Name(), c.logins.last(key, in.Claim.UID), rand.String(10)
 	if role.Datastore, err = c.datastores.Datastores(key.Namespace).Get(place.Datastore); apierrors.IsNotFound(err) {
 		role.Datastore = nil
@@ -67,6 +72,19 @@ func (c *Controller) admin(ds *v1alpha1.Datastore) *corev1.Secret {
 		return nil
 	}
 	return secret
+}
+
+// shared says whether the workspace has credentials of the datastore that are no login of a claim.
+func (c *Controller) shared(place resourceclaim.Place, namespace string) (bool, error) {
+	credentials, err := c.secrets.Secrets(namespace).Get(names.Credentials(place.Workspace))
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get the credentials of Workspace %q: %w", place.Workspace, err)
+	}
+	user := string(credentials.Data[workspace.VariableOf(place.Datastore, "USER")])
+	return user != "" && !roles.IsLogin(user), nil
 }
 
 // use finds out whether the workspace still needs the claim's login.

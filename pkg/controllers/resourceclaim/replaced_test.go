@@ -5,16 +5,19 @@ package resourceclaim
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/datastore"
 )
 
 // put is a write of another controller to a built-in kind.
@@ -122,4 +125,22 @@ func TestARolloutThatDoesNotEnd(t *testing.T) {
 		f.settle()
 		f.expectCalls("drop shop-pg by admin")
 	})
+}
+
+// The endpoint's user cannot make logins, so what a workspace has had before the roles were PerClaim stays, and the claim says so.
+func TestTheSharedCredentialsThatAWorkspaceKeeps(t *testing.T) {
+	for user, kept := range map[string]bool{"app": true, "": false, "claim_gone_x": false} {
+		t.Run(user, func(t *testing.T) {
+			run(t, func(f *fixture) {
+				f.handed(user, "r1")
+				f.fails = &datastore.Error{Reason: v1alpha1.ReasonRoleRefused, Message: "the endpoint's user may not manage roles"}
+				f.settle()
+				f.expectRole(metav1.ConditionFalse, v1alpha1.ReasonRoleRefused)
+				c := meta.FindStatusCondition(f.claim().Status.Conditions, v1alpha1.ConditionRoleReady)
+				if got := strings.Contains(c.Message, "keeps the datastore's own credentials"); got != kept {
+					t.Errorf("the message is %q", c.Message)
+				}
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@
 package workspace
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,7 +121,7 @@ func TestCredentialsInForce(t *testing.T) {
 					f.add(row.datastore.DeepCopy())
 				}
 				synctest.Wait()
-				secret, awaited, err := f.inForce(row.claim)
+				secret, awaited, err := f.inForce(row.claim, nil)
 				got := ""
 				if secret != nil {
 					got = secret.Name
@@ -130,6 +132,54 @@ func TestCredentialsInForce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A switch to roles PerClaim takes nothing away: the workspace keeps what it has until the login is there, and then there is one rollout.
+func TestRolesPerClaimForAWorkspaceThatRuns(t *testing.T) {
+	run(t, []runtime.Object{managed("formspec-datastore-pg", aDatastore(), "Datastore")}, func(f *fixture) {
+		f.add(aClass())
+		f.add(aDatastore())
+		f.add(aClaim())
+		f.add(aWorkspace())
+		f.settle()
+		secret := func() *corev1.Secret {
+			return live(f.kube.Tracker(), corev1.SchemeGroupVersion.WithResource("secrets"), "bank", childName+"-db-credentials").(*corev1.Secret)
+		}
+		template := func() corev1.PodTemplateSpec {
+			return live(f.kube.Tracker(), deploymentsResource, "bank", childName).(*appsv1.Deployment).Spec.Template
+		}
+		before, pods := secret(), template()
+		if string(before.Data["FORMSPEC_DATASTORE_PG_USER"]) != "u" {
+			t.Fatalf("it begins with %d keys", len(before.Data))
+		}
+
+		noRole := says(ofClaim, v1alpha1.ConditionRoleReady, metav1.ConditionFalse, v1alpha1.ReasonRoleRefused)
+		for resource, object := range map[string]metav1.Object{
+			"datastores": aDatastore(perClaim, func(ds *v1alpha1.Datastore) { ds.Generation = 2 }), "resourceclaims": aClaim(noRole),
+		} {
+			object.SetResourceVersion(f.next())
+			if err := f.server.formspec.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource(resource), object.(runtime.Object), "bank"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.sent()
+		f.settle()
+		if !maps.EqualFunc(secret().Data, before.Data, bytes.Equal) || !equality.Semantic.DeepEqual(template(), pods) {
+			t.Errorf("it has %d keys of %d, and its pods changed: %v", len(secret().Data), len(before.Data), !equality.Semantic.DeepEqual(template(), pods))
+		}
+
+		login := func(s *corev1.Secret) {
+			s.Data = map[string][]byte{"uri": []byte("postgres://claim_x:p@h/d"), "user": []byte("claim_x")}
+			s.Annotations[v1alpha1.AnnotationRevision] = "r2"
+		}
+		if err := f.kube.Tracker().Add(managed("formspec-claim-shop-pg", aClaim(), "ResourceClaim", login)); err != nil {
+			t.Fatal(err)
+		}
+		f.settle()
+		if got := string(secret().Data["FORMSPEC_DATASTORE_PG_USER"]); got != "claim_x" || equality.Semantic.DeepEqual(template(), pods) {
+			t.Errorf("the user is %q once there is a login", got)
+		}
+	})
 }
 
 // What is created together is one write for each child, with everything in it.

@@ -21,6 +21,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
+	"github.com/formspec/formspec-operator/pkg/datastore/roles"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
@@ -60,9 +61,13 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 	if err != nil {
 		return err
 	}
+	var had map[string][]byte // what the workspace was handed last
+	if in.Children.Credentials.Exists() {
+		had = in.Children.Credentials.Ours.Data
+	}
 	for _, j := range judged {
 		binding := workspace.Binding{Claim: j.Claim, Approved: j.Verdict.Approved, Reason: j.Verdict.Reason, Message: j.Verdict.Message}
-		if binding.Credentials, binding.Awaited, err = c.inForce(j.Claim); err != nil {
+		if binding.Credentials, binding.Awaited, err = c.inForce(j.Claim, had); err != nil {
 			return err
 		}
 		in.Bindings = append(in.Bindings, binding)
@@ -84,30 +89,44 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 	return nil
 }
 
-// inForce is the managed Secret with the credentials that the claim gets: the datastore's, or with roles PerClaim those of the claim's own
-// login. Nil: there are none yet, or somebody else's Secret has the name. They are awaited unless the datastore or the login has failed.
-func (c *Controller) inForce(claim *v1alpha1.ResourceClaim) (credentials *corev1.Secret, awaited bool, err error) {
+// inForce is a Secret with the credentials that the claim gets: the datastore's, or with roles PerClaim those of the claim's own login. Until
+// there is one, the workspace keeps what it had of the datastore's. Nil: there are none yet, or somebody else's Secret has the name. They
+// are awaited unless the datastore or the login has failed.
+func (c *Controller) inForce(claim *v1alpha1.ResourceClaim, had map[string][]byte) (credentials *corev1.Secret, awaited bool, err error) {
 	ds, err := c.datastores.Datastores(claim.Namespace).Get(claim.Spec.Datastore)
 	if err != nil {
 		return nil, false, nil // a cache has it, or has not
 	}
 	awaited = !meta.IsStatusConditionFalse(ds.Status.Conditions, v1alpha1.ConditionValidated)
-	name, owner := names.Datastore(ds.Name), metav1.Object(ds)
-	if resourceclaim.PerClaim(ds) {
-		awaited = awaited && !meta.IsStatusConditionFalse(claim.Status.Conditions, v1alpha1.ConditionRoleReady)
-		name, owner = names.Claim(claim.Name), claim
+	if !resourceclaim.PerClaim(ds) {
+		credentials, err = c.managed(names.Datastore(ds.Name), ds)
+		return credentials, awaited && credentials == nil, err
 	}
-	secret, err := c.secrets.Secrets(claim.Namespace).Get(name)
+	awaited = awaited && !meta.IsStatusConditionFalse(claim.Status.Conditions, v1alpha1.ConditionRoleReady)
+	if credentials, err = c.managed(names.Claim(claim.Name), claim); err != nil || credentials != nil {
+		return credentials, false, err
+	}
+	shared, err := c.managed(names.Datastore(ds.Name), ds)
+	if err != nil || shared == nil {
+		return nil, awaited, err
+	}
+	credentials = workspace.Kept(claim, shared, had, roles.IsLogin)
+	return credentials, awaited && credentials == nil, nil
+}
+
+// managed is the Secret of that name with credentials. Nil: there is none, or it is not the owner's.
+func (c *Controller) managed(name string, owner metav1.Object) (*corev1.Secret, error) {
+	secret, err := c.secrets.Secrets(owner.GetNamespace()).Get(name)
 	if apierrors.IsNotFound(err) {
-		return nil, awaited, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("get the credentials for ResourceClaim %q: %w", claim.Name, err)
+		return nil, fmt.Errorf("get Secret %q: %w", name, err)
 	}
 	if !metav1.IsControlledBy(secret, owner) || secret.Annotations[v1alpha1.AnnotationRevision] == "" {
-		return nil, awaited, nil // a claim that has no login has an empty Secret
+		return nil, nil // a claim that has no login has an empty Secret
 	}
-	return secret, false, nil
+	return secret, nil
 }
 
 func (c *Controller) children(key cache.ObjectName) (children workspace.Children, err error) {

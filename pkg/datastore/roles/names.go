@@ -36,6 +36,9 @@ func (l Login) Name() string {
 	return name(loginPrefix, l.Claim, l.Cluster, l.Namespace, l.Datastore, l.Workspace, l.Claim, string(l.UID))
 }
 
+// IsLogin says whether a user has the name of a claim's login, whichever claim that is or was.
+func IsLogin(user string) bool { return strings.HasPrefix(user, loginPrefix) }
+
 // name needs no quotes in SQL, whatever the names are that it is made from. The identity is hashed as a list, in which no
 // part can be mistaken for two.
 func name(prefix, visible string, identity ...string) string {

@@ -73,6 +73,8 @@ type Check struct {
 	OK bool
 	// Superuser says that the endpoint's user may do everything on the server.
 	Superuser bool
+	// Untried says that the connection string could not be read, so that nobody was asked.
+	Untried bool
 	// At is when it ended.
 	At time.Time
 	// Failures counts the probes in a row that failed.

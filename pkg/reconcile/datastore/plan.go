@@ -143,7 +143,7 @@ func (in Input) maintain(p *Plan) {
 		p.After, p.Recheck = due(in.Now, in.Since, checkEvery)
 	case check == nil:
 		p.Recheck = true
-	case check.OK:
+	case check.OK, check.Untried: // what cannot be read becomes no better soon
 		p.After, p.Recheck = due(in.Now, check.At, checkEvery)
 	default:
 		p.After, p.Recheck = due(in.Now, check.At, retry(check.Failures))
@@ -179,10 +179,11 @@ func Probed(driver v1alpha1.Driver) bool {
 }
 
 // secret is the managed Secret with the credentials of the offer. New credentials get a new revision, which rolls the pods that use them
-// and tells nothing about them.
+// and tells nothing about them. What somebody has added that is no part of them makes no difference.
 func (in Input) secret(offer *Offer) *corev1ac.SecretApplyConfiguration {
 	revision := in.Revision
-	if in.Managed.Exists() && maps.EqualFunc(in.Managed.Live.Data, offer.Data, bytes.Equal) {
+	if in.Managed.Exists() && reconcile.CredentialsIntact(in.Managed.Live, in.Managed.Ours.Data) &&
+		maps.EqualFunc(in.Managed.Ours.Data, offer.Data, bytes.Equal) {
 		revision = in.Managed.Live.Annotations[v1alpha1.AnnotationRevision]
 	}
 	return in.managed(offer.Origin, revision, offer.Data)

@@ -6,10 +6,13 @@ package datastore_test
 import (
 	"fmt"
 	"maps"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -154,6 +157,19 @@ func TestWhatIsInForce(t *testing.T) {
 	}
 }
 
+func TestMoreConnectionsThanCanBeCounted(t *testing.T) {
+	const most = math.MaxInt32
+	claim := &v1alpha1.ResourceClaim{Spec: v1alpha1.ResourceClaimSpec{MaxConnections: new(int32(most))}}
+	in := given(func(in *datastore.Input) {
+		in.Claims, in.Datastore.Spec.Capacity.MaxConnections = []*v1alpha1.ResourceClaim{claim, claim}, most
+	})
+	status := datastore.Make(in).Status
+	over := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionOvercommitted)
+	if status.ClaimedConnections != most || over == nil || !strings.Contains(over.Message, "4294967294") {
+		t.Errorf("%d connections, Overcommitted is %+v", status.ClaimedConnections, over)
+	}
+}
+
 // planned takes the status over from the plan, as the API server would.
 func planned(in *datastore.Input) { in.Datastore.Status = datastore.Make(*in).Status }
 
@@ -166,6 +182,15 @@ func TestTheSameCredentialsKeepTheirRevision(t *testing.T) {
 	if got := doing(datastore.Make(in)); got != "write fresh read false probe false recheck false after 0s" {
 		t.Errorf("it does %s", got)
 	}
+	in.Managed.Live.Data["note"] = []byte("hello") // somebody's own key
+	if got := doing(datastore.Make(in)); got != "write fresh read false probe false recheck false after 0s" {
+		t.Errorf("beside somebody's own key it does %s", got)
+	}
+	in.Managed.Live.Data["host"] = []byte("forged") // by one that shares the field with us
+	if got := doing(datastore.Make(in)); got != "write fresher read false probe false recheck false after 0s" {
+		t.Errorf("over a forged key it does %s", got)
+	}
+	in.Managed.Live.Data["host"] = []byte("h")
 	offer.Data = map[string][]byte{"uri": []byte("postgres://u:p2@h")}
 	if got := doing(datastore.Make(in)); got != "write fresher read false probe false recheck false after 0s" {
 		t.Errorf("it does %s", got)

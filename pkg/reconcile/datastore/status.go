@@ -5,6 +5,7 @@ package datastore
 
 import (
 	"fmt"
+	"math"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,11 +40,12 @@ func Status(in Input) v1alpha1.DatastoreStatus {
 	} else {
 		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionStalled)
 	}
-	status.Claims, status.ClaimedConnections = in.claimed()
+	claims, connections := in.claimed()
+	status.Claims, status.ClaimedConnections = claims, int32(min(connections, math.MaxInt32))
 	if size := in.storage(); size != nil {
 		status.StorageGB = (*size + 1<<30 - 1) >> 30
 	}
-	if over := in.overcommitted(status); over != "" {
+	if over := in.overcommitted(connections, status.StorageGB); over != "" {
 		set(v1alpha1.ConditionOvercommitted, metav1.ConditionTrue, Finding{Reason: v1alpha1.ReasonOvercommitted, Message: over})
 	} else {
 		status.Conditions = condition.Remove(status.Conditions, v1alpha1.ConditionOvercommitted)
@@ -147,24 +149,24 @@ func (in Input) storage() *int64 {
 }
 
 // claimed counts the approved claims, and the connections that they were granted.
-func (in Input) claimed() (claims, connections int32) {
+func (in Input) claimed() (claims int32, connections int64) {
 	for _, claim := range in.Claims {
 		claims++
 		if claim.Spec.MaxConnections != nil {
-			connections += *claim.Spec.MaxConnections
+			connections += int64(*claim.Spec.MaxConnections)
 		}
 	}
 	return claims, connections
 }
 
 // overcommitted says what is claimed or used beyond the capacity. Nothing is evicted for it.
-func (in Input) overcommitted(status v1alpha1.DatastoreStatus) string {
+func (in Input) overcommitted(connections, storageGB int64) string {
 	capacity := in.Datastore.Spec.Capacity
 	switch {
-	case capacity.MaxConnections > 0 && status.ClaimedConnections > capacity.MaxConnections:
-		return fmt.Sprintf("approved claims may open %d connections, and capacity.maxConnections is %d", status.ClaimedConnections, capacity.MaxConnections)
-	case capacity.StorageGB > 0 && status.StorageGB > int64(capacity.StorageGB):
-		return fmt.Sprintf("the data take up %d GB, and capacity.storageGB is %d", status.StorageGB, capacity.StorageGB)
+	case capacity.MaxConnections > 0 && connections > int64(capacity.MaxConnections):
+		return fmt.Sprintf("approved claims may open %d connections, and capacity.maxConnections is %d", connections, capacity.MaxConnections)
+	case capacity.StorageGB > 0 && storageGB > int64(capacity.StorageGB):
+		return fmt.Sprintf("the data take up %d GB, and capacity.storageGB is %d", storageGB, capacity.StorageGB)
 	default:
 		return ""
 	}

@@ -43,6 +43,8 @@ type Role struct {
 	Name string
 	// Use says whether the workspace still needs the login.
 	Use Use
+	// Shared says that the workspace still has the datastore's own credentials, which it keeps until there is a login.
+	Shared bool
 	// Last is the last attempt to make or drop the login. Nil: there was none since the operator started.
 	Last *Attempt
 	// Revision is a fresh random word, for credentials that are new.
@@ -195,10 +197,13 @@ func (in Input) needsPassword(login Login) bool {
 	return !in.loginInForce() || rotationOf(in.origin()) != login.rotation()
 }
 
-// keeping adds that the login in force stays.
+// keeping adds that the login in force stays, or the shared credentials that the workspace has.
 func (in Input) keeping(message string) string {
-	if in.loginInForce() {
+	switch {
+	case in.loginInForce():
 		message += "; what worked before stays in force"
+	case in.Role.Shared:
+		message += "; until then the workspace keeps the datastore's own credentials"
 	}
 	return message
 }

@@ -56,9 +56,15 @@ func (in Input) awaits() time.Duration {
 // readOnly precedes the keys of a managed Secret that hold credentials for reading only.
 const readOnly = "read-only-"
 
+// part is one part of an endpoint.
+type part struct{ key, variable string }
+
+// uriKey is the key of the whole connection string in a managed Secret.
+const uriKey = "uri"
+
 // parts are the parts of an endpoint: their keys in a managed Secret, and the ends of the variables' names. Source: contract §4.
-var parts = []struct{ key, variable string }{
-	{"uri", "DSN"}, {"host", "HOST"}, {"port", "PORT"}, {"user", "USER"}, {"password", "PASSWORD"}, {"database", "DATABASE"},
+var parts = []part{
+	{uriKey, "DSN"}, {"host", "HOST"}, {"port", "PORT"}, {"user", "USER"}, {"password", "PASSWORD"}, {"database", "DATABASE"},
 }
 
 // variable is the beginning of the names of a datastore's variables, without the prefix FORMSPEC_ or FORMA_.
@@ -75,10 +81,9 @@ func variable(datastore string) string {
 	}, datastore)
 }
 
-// key of one of a binding's variables in the credentials Secret, which is the variable's name, too.
-func key(b Binding, end string) string {
-	return "FORMSPEC_" + variable(b.Claim.Spec.Datastore) + "_" + end
-}
+// VariableOf is the key in a workspace's credentials Secret, and the name of the variable, of one part of a datastore's credentials, such as
+// USER. Source: contract §4.
+func VariableOf(datastore, part string) string { return "FORMSPEC_" + variable(datastore) + "_" + part }
 
 // injected are the bindings in force with credentials, one for each datastore, by name. Of datastores whose variables would have the same
 // names it is the one whose name sorts first.
@@ -121,17 +126,27 @@ func later(a, b *v1alpha1.ResourceClaim) bool {
 func (in Input) credentialData() map[string][]byte {
 	data := map[string][]byte{}
 	for _, b := range in.injected() {
-		data[key(b, "PERMISSION")] = []byte(b.Claim.Spec.Permission)
-		for _, part := range parts {
-			value, found := b.Credentials.Data[part.key]
-			if b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly {
-				if limited, has := b.Credentials.Data[readOnly+part.key]; has {
-					value, found = limited, true
-				}
-			}
-			if found {
-				data[key(b, part.variable)] = value
-			}
+		data[VariableOf(b.Claim.Spec.Datastore, "PERMISSION")] = []byte(b.Claim.Spec.Permission)
+		for part, value := range b.data() {
+			data[VariableOf(b.Claim.Spec.Datastore, part)] = value
+		}
+	}
+	return data
+}
+
+// data are the parts that the claim gets, by the ends of the variables' names. A user for reading only never gets a part of the other one's,
+// such as its password. Without such a user there is at most a URI for reading only, which is for the one user that there is.
+func (b Binding) data() map[string][]byte {
+	data, all := map[string][]byte{}, b.Credentials.Data
+	reads := b.Claim.Spec.Permission == v1alpha1.PermissionReadOnly
+	apart := slices.ContainsFunc(parts, func(part part) bool { return part.key != uriKey && all[readOnly+part.key] != nil })
+	for _, part := range parts {
+		value, found := all[part.key]
+		if limited, has := all[readOnly+part.key]; reads && (has || apart) {
+			value, found = limited, has
+		}
+		if found {
+			data[part.variable] = value
 		}
 	}
 	return data

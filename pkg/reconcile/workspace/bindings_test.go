@@ -139,6 +139,37 @@ func TestAReadOnlyClaimGetsTheReadOnlyParts(t *testing.T) {
 	}
 }
 
+// No part of one user's credentials is mixed with those of another.
+func TestAReadOnlyClaimGetsNothingOfTheOtherUser(t *testing.T) {
+	reader := func(b *workspace.Binding) {
+		b.Credentials.Data = map[string][]byte{
+			"uri": []byte("redis://admin:SECRET@h:6379/3"), "host": []byte("h"), "port": []byte("6379"), "user": []byte("admin"),
+			"password": []byte("SECRET"), "database": []byte("3"),
+			"read-only-uri": []byte("redis://reader@replica"), "read-only-host": []byte("replica"), "read-only-user": []byte("reader"),
+		}
+	}
+	for name, row := range map[string]struct {
+		change func(*workspace.Binding)
+		want   map[string]string
+	}{
+		"read-only": {readOnly, map[string]string{"DSN": "redis://reader@replica", "HOST": "replica", "USER": "reader", "PERMISSION": "read-only"}},
+		"read-write": {func(*workspace.Binding) {}, map[string]string{
+			"DSN": "redis://admin:SECRET@h:6379/3", "HOST": "h", "PORT": "6379", "USER": "admin", "PASSWORD": "SECRET", "DATABASE": "3",
+			"PERMISSION": "read-write",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]string{}
+			for key, value := range written[*corev1ac.SecretApplyConfiguration](t, given(bound(binding("pg", reader, row.change)))).Data {
+				got[strings.TrimPrefix(key, "FORMSPEC_DATASTORE_PG_")] = string(value)
+			}
+			if !maps.Equal(got, row.want) {
+				t.Errorf("it gets %v, want %v", got, row.want)
+			}
+		})
+	}
+}
+
 func TestTheFirstNameOfDatastoresWithTheSameVariablesIsInjected(t *testing.T) {
 	host := func(of string) func(*workspace.Binding) {
 		return func(b *workspace.Binding) { b.Credentials.Data["host"] = []byte(of) }

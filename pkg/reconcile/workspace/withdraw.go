@@ -38,13 +38,13 @@ func (in Input) remaining() map[string][]byte {
 		return !found
 	})
 	for _, b := range in.injected() {
-		was := data[key(b, "PERMISSION")]
+		was := data[VariableOf(b.Claim.Spec.Datastore, "PERMISSION")]
 		if b.Claim.Spec.Permission != v1alpha1.PermissionReadOnly || string(was) == string(v1alpha1.PermissionReadOnly) {
 			continue
 		}
-		delete(data, key(b, "PERMISSION"))
+		delete(data, VariableOf(b.Claim.Spec.Datastore, "PERMISSION"))
 		for _, part := range parts {
-			delete(data, key(b, part.variable))
+			delete(data, VariableOf(b.Claim.Spec.Datastore, part.variable))
 		}
 	}
 	return data
