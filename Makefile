@@ -119,7 +119,7 @@ lint: bin/golangci-lint bin/kube-api-linter ## Run go vet, golangci-lint (rules:
 ##@ Try it
 
 .PHONY: demo
-demo: build bin/devcluster $(if $(NODE),bin/formspec-resource) ## See a Workspace become pods with credentials on a simulated cluster (NODE=1, as root: and one that sleeps on a real node; ONESHOT=1: check and clean up; CONTEXT=name: use your cluster)
+demo: build bin/devcluster bin/clustercontrol $(if $(NODE),bin/formspec-resource) ## See a Workspace become pods with credentials on a simulated cluster (NODE=1, as root: and one that sleeps on a real node; ONESHOT=1: check and clean up; CONTEXT=name: use your cluster)
 	NODE=$(NODE) hack/demo.sh
 
 .PHONY: demo-down
@@ -142,6 +142,10 @@ bin/devcluster:
 .PHONY: bin/formspec-resource
 bin/formspec-resource:
 	CGO_ENABLED=0 go build -trimpath -o bin/formspec-resource ./test/resource
+
+.PHONY: bin/clustercontrol
+bin/clustercontrol:
+	go build -o bin/clustercontrol ./test/clustercontrol/cmd/clustercontrol
 
 .PHONY: bin/testcount
 bin/testcount:

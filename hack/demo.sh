@@ -7,8 +7,8 @@
 #   make demo                 on a cluster of this machine: a real control plane with simulated nodes. It stays until
 #                             "make demo-down".
 #   ONESHOT=1 make demo       the same on a cluster of its own, which goes at the end; status 0 only if the Workspace
-#                             became Ready with its pods where they belong and its credentials in them, and a forged
-#                             claim got nothing.
+#                             became Ready with its pods where they belong and its credentials in them, a forged claim
+#                             got nothing, and Cluster Control got its reports.
 #   make demo NODE=1          as root on Linux: this machine becomes a node of that cluster, and a Workspace of an economy
 #                             class sleeps there until one curl wakes it (samples/economy.yaml). Goes with ONESHOT=1.
 #   CONTEXT=name make demo    on the cluster of that kubectl context, with samples/quickstart.yaml. The sample goes with
@@ -17,6 +17,9 @@
 # The sample's datastores are a PostgreSQL and a Redis or Valkey that this script starts on this machine, for itself and
 # on free ports, from the programs of the packages postgresql and redis-server. Without them the sample's Workspace
 # waits, which is shown, and samples/quickstart.yaml becomes Ready instead.
+#
+# It reports to a reference Cluster Control (test/clustercontrol), which checks every signature and record, shows them on a
+# page, and asks for a restart. With CONTEXT nothing is reported.
 #
 # The operator runs as a process of this machine in every case, with the service account and so with the rights that
 # manifests/ give it. TIMEOUT (120s) is how long the Workspace may take.
@@ -196,6 +199,87 @@ stop_servers() {
   rm -rf "$data" "$state/servers"
 }
 
+# start_control starts a reference Cluster Control, and has the operator report to it.
+start_control() {
+  local wire admin
+  wire=$(free_port) admin=$(free_port)
+  say "Starting a reference Cluster Control: its page is http://127.0.0.1:$admin/"
+  bin/clustercontrol --bind-address="127.0.0.1:$wire" --admin-bind-address="127.0.0.1:$admin" --self-signed-dir="$state/tls" \
+    --data="$state/control.db" --metering-interval=10s >"$state/control.log" 2>&1 </dev/null &
+  echo $! >"$state/control.pid"
+  echo "$admin" >"$state/control.port"
+  for ((i = 0; i < 100; i++)); do
+    if answers "$wire" && answers "$admin"; then break; fi
+    sleep 0.1
+  done
+  answers "$admin" || die "it does not start; its log is $state/control.log"
+  mkdir -p "$state/outbox"
+  reporting=(--control-cluster-url="https://127.0.0.1:$wire" --control-ca-file="$state/tls/tls.crt" --cluster-name=demo
+    --outbox-dir="$state/outbox" --metering-interval=10s)
+}
+
+stop_control() {
+  local pid
+  pid=$(cat "$state/control.pid" 2>/dev/null) || return 0
+  if [[ $(ps -o args= -p "$pid" 2>/dev/null) == bin/clustercontrol* ]]; then kill "$pid"; fi
+  rm -f "$state/control.pid"
+}
+
+# control METHOD PATH [BODY] asks Cluster Control's admin address, and prints the answer without white space.
+control() {
+  exec 3<>"/dev/tcp/127.0.0.1/$(cat "$state/control.port")"
+  printf '%s %s HTTP/1.0\r\nContent-Length: %s\r\n\r\n%s' "$1" "$2" "${#3}" "${3-}" >&3
+  sed '1,/^\r*$/d' <&3 | tr -d ' \n'
+}
+
+# told TEXT REGEX waits until what Cluster Control knows matches.
+told() {
+  for ((i = 0; i < 300; i++)); do
+    if [[ $(control GET /admin/state '') =~ $2 ]]; then
+      echo "$1"
+      return
+    fi
+    sleep 0.2
+  done
+  echo "not within a minute: $1"
+  return 1
+}
+
+# trust tells Cluster Control the operator's key, as who runs the cluster does once.
+trust() {
+  say "Telling Cluster Control whom to trust: formspec-operator identity"
+  local identity=''
+  for ((i = 0; i < 100; i++)); do
+    if identity=$(bin/formspec-operator identity 2>/dev/null); then break; fi
+    sleep 0.2
+  done
+  [[ -n $identity ]] || { echo "the operator has made no identity"; return 1; }
+  echo "$identity"
+  control POST /admin/keys "{\"public_key\":\"${identity##*: }\",\"cluster\":\"demo\"}" >/dev/null
+}
+
+# reports shows what Cluster Control was told, and that a restart which it asks for is carried out.
+reports() {
+  say "What the operator reports, as Cluster Control has it"
+  local before
+  told "4 healthy nodes" '"nodes":\[(.*"status":"healthy"){4}' || return 1
+  told "workspace $workspace is Ready" "\"workspace\":\"$workspace\",\"uid\":\"[^\"]*\",\"phase\":\"Ready\"" || return 1
+  told "its usage in a slot of 10 s" "\"idempotency_key\":\"demo/[^\"]*\",\"slot\":\"[^\"]*\",\"namespace\":\"$namespace\",\"workspace\":\"$workspace\"" || return 1
+
+  say "Cluster Control asks for a restart: the artifact has a new binary"
+  before=$(get pod N:.metadata.uid)
+  control POST /admin/restarts "{\"cluster\":\"demo\",\"namespace\":\"$namespace\",\"workspace\":\"$workspace\",\"binary_hash\":\"sha256:7f83b165\",\"artifact_id\":\"loan-api\",\"version\":\"2.4.1\"}" >/dev/null
+  told "the restart is reported as consumed" '"restart_required_consumed":[1-9]' || return 1
+  if grep -qFx "$before" <<<"$(get pod N:.metadata.uid --field-selector=status.phase=Running)"; then
+    echo "a pod was not replaced"
+    return 1
+  fi
+  kubectl get workspace "$workspace" -n "$namespace" -o 'jsonpath=status.artifact: {.status.artifact}{"\n"}'
+  # Its first requests came before its key was trusted.
+  if control GET /admin/violations '' | grep -o '"kind":"[a-z-]*"[^}]*' | grep -v '^"kind":"key"'; then return 1; fi
+  echo "No report broke the contract"
+}
+
 # install applies the manifests. The operator's own pods cannot run here: simulated nodes run nothing, and another
 # cluster may not be able to pull an image of this tree.
 install() {
@@ -230,7 +314,7 @@ start_operator() {
   local detach=()
   if command -v setsid >/dev/null; then detach=(setsid); fi
   ${detach[@]+"${detach[@]}"} bin/formspec-operator run --kubeconfig="$config" --leader-elect=true \
-    --metrics-bind-address=0 --health-probe-bind-address=0 -v=2 >"$log" 2>&1 </dev/null &
+    --metrics-bind-address=0 --health-probe-bind-address=0 -v=2 ${reporting[@]+"${reporting[@]}"} >"$log" 2>&1 </dev/null &
   echo $! >"$state/operator.pid"
 }
 
@@ -509,6 +593,7 @@ The workspace is Ready. Everything keeps running; to look around:
   tail -f $here/$log
 
 END
+  if [[ -z $context ]]; then echo "What Cluster Control was told: http://127.0.0.1:$(cat "$state/control.port")/"; fi
   if [[ -n $context ]]; then
     echo "To end: CONTEXT=$context make demo-down"
   else
@@ -524,6 +609,7 @@ down() {
     kubectl --kubeconfig "$state/kubeconfig" delete -f "$sample" --ignore-not-found --timeout=60s || true
   fi
   stop_operator
+  stop_control
   stop_servers
   if [[ -n $instance ]]; then
     bin/devcluster down --wipe --name "$instance"
@@ -555,6 +641,7 @@ fi
 if [[ -n $oneshot ]]; then trap down EXIT; fi
 mkdir -p "$state"
 stop_operator # of an earlier run: this one may be newer
+stop_control
 stop_servers
 if [[ -n $instance ]]; then
   start_cluster
@@ -574,7 +661,10 @@ must() {
 }
 
 install
+reporting=()
+if [[ -z $context ]]; then start_control; fi
 start_operator
+if [[ -z $context ]]; then must trust; fi
 apply_sample
 with_servers=''
 if [[ -z $context ]]; then
@@ -594,6 +684,7 @@ if [[ -n $with_servers ]]; then
   must injected
   must forge
 fi
+if [[ -z $context ]]; then must reports; fi
 if [[ -n $node ]]; then must scale_to_zero; fi
 if [[ -z $oneshot ]]; then
   how_to_go_on
