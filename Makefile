@@ -54,7 +54,7 @@ clean: ## Remove what was built here; the Kubernetes programs that devcluster bu
 
 .PHONY: test
 test: bin/testcount kubernetes ## Run all tests: unit tests, and integration tests on a real API server
-	{ go test -json -race -count=1 -timeout=30m $(TESTFLAGS) ./... || status=$$?; \
+	{ go test -json -race -count=1 -timeout=45m $(TESTFLAGS) ./... || status=$$?; \
 	  go -C hack/devcluster test -json -count=1 -timeout=30m $(TESTFLAGS) ./... || status=$$?; \
 	  exit "$${status:-0}"; } | bin/testcount -summary bin/test-summary
 

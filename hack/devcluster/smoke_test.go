@@ -129,7 +129,9 @@ func TestSmoke(t *testing.T) {
 	s.kubectl("one", "wait", "pod/single", "--for=condition=Ready", "--timeout=20s")
 	s.kubectl("one", "run", "bad", "--image=web:broken")
 	s.kubectl("one", "wait", "pod/bad", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", "--timeout=20s")
-	s.kubectl("one", "delete", "pod", "single", "bad", "--timeout=20s")
+	s.kubectl("one", "run", "lost", "--image=web:missing")
+	s.kubectl("one", "wait", "pod/lost", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=ImagePullBackOff", "--timeout=20s")
+	s.kubectl("one", "delete", "pod", "single", "bad", "lost", "--timeout=20s")
 
 	s.devcluster("up", "--name", "one")
 	s.devcluster("status", "--name", "one")

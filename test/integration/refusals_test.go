@@ -72,6 +72,14 @@ func TestRefusals(t *testing.T) {
 				s.patchClass(class, `{"spec":{"resourceImage":"example.com/app:1"}}`)
 			},
 		},
+		"an image that is not there": {
+			class:  func(c *v1alpha1.ClusterClass) { c.Spec.ResourceImage = "example.com/app:missing" },
+			reason: v1alpha1.ReasonImagePullBackOff,
+			texts:  []string{`image "example.com/app:missing" cannot be pulled`, "not found"},
+			fix: func(s *scenario, class *v1alpha1.ClusterClass) {
+				s.patchClass(class, `{"spec":{"resourceImage":"example.com/app:1"}}`)
+			},
+		},
 		"a label that no node has": {
 			class:  func(c *v1alpha1.ClusterClass) { c.Spec.NodeType = v1alpha1.NodeTypeShared },
 			reason: v1alpha1.ReasonUnschedulable,
