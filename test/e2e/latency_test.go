@@ -102,7 +102,7 @@ func (w *way) round(url string, clients, requests int) ([]time.Duration, error) 
 
 func (w *way) once(url string) (time.Duration, error) {
 	started := time.Now()
-	response, err := w.client.Get(url) //nolint:noctx // a test's deadline is enough
+	response, err := w.client.Get(url)
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -41,7 +42,7 @@ func (c *Controller) traffic(in *workspace.Input) {
 // attempt is what people change to make a wake work that has failed.
 func attempt(in *workspace.Input) string {
 	if in.Class == nil {
-		return fmt.Sprint(in.Workspace.Generation)
+		return strconv.FormatInt(in.Workspace.Generation, 10)
 	}
 	return fmt.Sprintf("%d of %s %d", in.Workspace.Generation, in.Class.UID, in.Class.Generation)
 }

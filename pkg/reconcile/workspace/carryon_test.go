@@ -4,7 +4,7 @@
 package workspace_test
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,7 +19,7 @@ import (
 // foreign is somebody else's ConfigMap under the name of the workspace's.
 func foreign(in *workspace.Input) {
 	in.Children.ConfigMap = workspace.ConfigMap{Live: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "bank", Name: "formspec-resource-shop-config", OwnerReferences: []metav1.OwnerReference{{UID: "a stranger", Controller: ptr.To(true)}},
+		Namespace: "bank", Name: "formspec-resource-shop-config", OwnerReferences: []metav1.OwnerReference{{UID: "a stranger", Controller: new(true)}},
 	}}}
 }
 
@@ -77,7 +77,7 @@ func TestUnderAnObstacleARequestWakes(t *testing.T) {
 				in := given(row.options...)
 				plan := workspace.Make(in)
 				in = then(in, planned)
-				got := fmt.Sprint(ptr.Deref(in.Children.Deployment.Live.Spec.Replicas, -1))
+				got := strconv.Itoa(int(ptr.Deref(in.Children.Deployment.Live.Spec.Replicas, -1)))
 				if plan.After > 0 {
 					got += ", again in " + plan.After.String()
 				}
