@@ -172,20 +172,3 @@ func TestTheOwnersKeysWakeEveryDatastore(t *testing.T) {
 		}
 	})
 }
-
-// Without the ConfigMap, what is known of an owner passes from one Datastore to the next.
-func TestAnotherDatastoreRemembersThatAKeyWasListed(t *testing.T) {
-	for owner, want := range map[string]bool{"owner": true, "stranger": false} {
-		t.Run(owner, func(t *testing.T) {
-			run(t, aDatastore(), func(f *fixture) {
-				f.must(f.formspec.Tracker().Add(aDatastore(func(ds *v1alpha1.Datastore) {
-					ds.Namespace, ds.UID, ds.Spec.Owner, ds.Status.KeyListed = "elsewhere", "another", owner, true
-				})))
-				f.syncOnce()
-				if got := f.datastore().Status.KeyListed; got != want {
-					t.Errorf("that a key is listed is %v", got)
-				}
-			})
-		})
-	}
-}

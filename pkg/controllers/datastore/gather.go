@@ -12,7 +12,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
 	reconcile "github.com/formspec/formspec-operator/pkg/reconcile/datastore"
@@ -52,22 +51,8 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 		}
 		in.Logins = in.Logins || hasLogin(claim)
 	}
-	in.KeyListed, err = c.keyListed(ds)
-	return in, err
-}
-
-// keyListed says whether the owner has published keys. Without the ConfigMap, what another Datastore of the owner remembers is passed on, so
-// that it outlives that one. Nil: nothing new is known.
-func (c *Controller) keyListed(ds *v1alpha1.Datastore) (*bool, error) {
 	if published, _ := c.keys.Published(); published != nil {
-		return new(resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished), nil
+		in.KeyListed = new(resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished)
 	}
-	listed, err := c.datastoreIndex.IndexKeys(index.DatastoresByListedOwner, ds.Spec.Owner)
-	if err != nil {
-		return nil, fmt.Errorf("find the Datastores of owner %q: %w", ds.Spec.Owner, err)
-	}
-	if len(listed) == 0 {
-		return nil, nil
-	}
-	return new(true), nil
+	return in, nil
 }

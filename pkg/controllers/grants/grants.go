@@ -32,24 +32,16 @@ type Judge struct {
 	claims     cache.TypedIndexer[*v1alpha1.ResourceClaim]
 	datastores formspeclisters.DatastoreLister
 	workspaces formspeclisters.WorkspaceLister
-	everywhere []cache.TypedIndexer[*v1alpha1.Datastore] // of all scopes
 }
 
-// NewJudge returns a judge that reads these caches, whose claims and datastores are indexed. others are the Datastores of other scopes, whose
-// owners may be the same.
+// NewJudge returns a judge that reads these caches, whose claims are indexed.
 func NewJudge(keys *ownerkeys.Keys, settings resourceclaim.Settings, claims formspecinformers.TypedResourceClaimInformer,
 	datastores formspecinformers.TypedDatastoreInformer, workspaces formspecinformers.TypedWorkspaceInformer,
-	others ...formspecinformers.TypedDatastoreInformer,
 ) *Judge {
-	j := &Judge{
+	return &Judge{
 		Keys: keys, settings: settings, claims: claims.TypedInformer().GetTypedIndexer(),
 		datastores: datastores.Lister(), workspaces: workspaces.Lister(),
-		everywhere: []cache.TypedIndexer[*v1alpha1.Datastore]{datastores.TypedInformer().GetTypedIndexer()},
 	}
-	for _, scope := range others {
-		j.everywhere = append(j.everywhere, scope.TypedInformer().GetTypedIndexer())
-	}
-	return j
 }
 
 // Input is what the verdict on one claim depends on.
@@ -60,9 +52,7 @@ func (j *Judge) Input(claim *v1alpha1.ResourceClaim, now time.Time) (*resourcecl
 		return nil, err
 	}
 	if in.Datastore != nil {
-		if in.OwnerKeys, err = j.ownerKeys(in.Datastore); err != nil {
-			return nil, err
-		}
+		in.OwnerKeys = j.ownerKeys(in.Datastore)
 	}
 	if _, err = j.workspaces.Workspaces(claim.Namespace).Get(claim.Spec.Workspace); err == nil {
 		in.WorkspaceExists = true
@@ -101,9 +91,7 @@ func (j *Judge) OfWorkspace(key cache.ObjectName, now time.Time) ([]Judged, erro
 			return nil, err
 		}
 		if in.Datastore != nil {
-			if in.OwnerKeys, err = j.ownerKeys(in.Datastore); err != nil {
-				return nil, err
-			}
+			in.OwnerKeys = j.ownerKeys(in.Datastore)
 		}
 		for i, verdict := range resourceclaim.JudgeAll(in, claims[:n]) {
 			judged = append(judged, Judged{claims[i], verdict})
@@ -124,33 +112,12 @@ func (j *Judge) datastore(namespace, name string) (*v1alpha1.Datastore, error) {
 	return ds, nil
 }
 
-// ownerKeys are the published keys of the owner of a Datastore. Where there is no ConfigMap at all, the key that the Datastore states counts
-// as it does without an entry, for a cluster may do without published keys; but not if the owner is known to publish keys, from this
-// Datastore or another one, wherever it is.
-func (j *Judge) ownerKeys(ds *v1alpha1.Datastore) (resourceclaim.OwnerKeys, error) {
+// ownerKeys are the published keys of the owner of a Datastore. Where there is no ConfigMap at all and it is not known to have had an entry
+// for the owner, the key that the Datastore states counts as it does without an entry: a cluster may do without published keys.
+func (j *Judge) ownerKeys(ds *v1alpha1.Datastore) resourceclaim.OwnerKeys {
 	published, absent := j.Keys.Published()
-	if absent && ds.Spec.OwnerPublicKey != "" {
-		listed, err := j.listed(ds.Spec.Owner)
-		if err != nil {
-			return resourceclaim.OwnerKeys{}, err
-		}
-		if !listed {
-			return resourceclaim.OwnerKeys{State: resourceclaim.KeysNoEntry}, nil
-		}
+	if absent && !ds.Status.KeyListed && ds.Spec.OwnerPublicKey != "" {
+		return resourceclaim.OwnerKeys{State: resourceclaim.KeysNoEntry}
 	}
-	return resourceclaim.LookUp(published, ds.Spec.Owner), nil
-}
-
-// listed says whether any Datastore remembers that the owner had published keys.
-func (j *Judge) listed(owner string) (bool, error) {
-	for _, datastores := range j.everywhere {
-		found, err := datastores.IndexKeys(index.DatastoresByListedOwner, owner)
-		if err != nil {
-			return false, fmt.Errorf("find the Datastores of owner %q: %w", owner, err)
-		}
-		if len(found) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
+	return resourceclaim.LookUp(published, ds.Spec.Owner)
 }

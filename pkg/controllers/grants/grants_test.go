@@ -6,7 +6,6 @@ package grants_test
 import (
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +25,6 @@ import (
 	"github.com/formspec/formspec-operator/pkg/controllers/ownerkeys"
 	formspecfake "github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/fake"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
-	kindsinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
@@ -86,7 +84,7 @@ func judged(t *testing.T, config *corev1.ConfigMap, objects []runtime.Object, te
 		}
 		own := formspecinformers.NewSharedInformerFactory(formspecfake.NewClientset(objects...), 0)
 		kinds, keys := own.Formspec().V1alpha1(), ownerkeys.New(kube, "formspec-system")
-		if err := errors.Join(index.Claims(kinds.ResourceClaims().TypedInformer()), index.Datastores(kinds.Datastores().TypedInformer())); err != nil {
+		if err := index.Claims(kinds.ResourceClaims().TypedInformer()); err != nil {
 			t.Fatal(err)
 		}
 		judge := grants.NewJudge(keys, resourceclaim.Settings{MinGrantVersion: 1, TrustDatastoreKeys: true}, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces())
@@ -148,31 +146,21 @@ func TestTheClaimsOfAWorkspace(t *testing.T) {
 
 func TestWhichKeysCount(t *testing.T) {
 	listed := func(ds *v1alpha1.Datastore) { ds.Status.KeyListed = true }
-	plain := func(*v1alpha1.Datastore) {}
 	unstated := func(ds *v1alpha1.Datastore) { ds.Spec.OwnerPublicKey = "" }
 	stranger := func(ds *v1alpha1.Datastore) { ds.Spec.Owner = "stranger" }
-	elsewhere := func(owner string, listed bool) *v1alpha1.Datastore {
-		return datastore("another", func(ds *v1alpha1.Datastore) {
-			ds.Namespace, ds.Spec.Owner, ds.Status.KeyListed = "elsewhere", owner, listed
-		})
-	}
 	for name, row := range map[string]struct {
 		config *corev1.ConfigMap
 		change func(*v1alpha1.Datastore)
 		want   resourceclaim.KeysState
-		others []runtime.Object
 	}{
-		"published":            {published(), listed, resourceclaim.KeysPublished, nil},
-		"published for others": {published(), stranger, resourceclaim.KeysNoEntry, nil},
-		"never published, and the Datastore states one":    {nil, plain, resourceclaim.KeysNoEntry, nil},
-		"never published, and the Datastore states none":   {nil, unstated, resourceclaim.KeysUnavailable, nil},
-		"published once, and gone: no weaker key steps in": {nil, listed, resourceclaim.KeysUnavailable, nil},
-		"published once, as another Datastore knows":       {nil, plain, resourceclaim.KeysUnavailable, []runtime.Object{elsewhere("owner", true)}},
-		"another one of the owner knows nothing":           {nil, plain, resourceclaim.KeysNoEntry, []runtime.Object{elsewhere("owner", false)}},
-		"published once for another owner":                 {nil, plain, resourceclaim.KeysNoEntry, []runtime.Object{elsewhere("stranger", true)}},
+		"published":            {published(), listed, resourceclaim.KeysPublished},
+		"published for others": {published(), stranger, resourceclaim.KeysNoEntry},
+		"never published, and the Datastore states one":    {nil, func(*v1alpha1.Datastore) {}, resourceclaim.KeysNoEntry},
+		"never published, and the Datastore states none":   {nil, unstated, resourceclaim.KeysUnavailable},
+		"published once, and gone: no weaker key steps in": {nil, listed, resourceclaim.KeysUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judged(t, row.config, append(row.others, datastore("pg", row.change)), func(judge *grants.Judge) {
+			judged(t, row.config, []runtime.Object{datastore("pg", row.change)}, func(judge *grants.Judge) {
 				in, err := judge.Input(claim("c", "pg", time.Hour, ownerKey), start)
 				if err != nil || in.OwnerKeys.State != row.want {
 					t.Errorf("the keys are in state %d (%v), want %d", in.OwnerKeys.State, err, row.want)
@@ -180,30 +168,4 @@ func TestWhichKeysCount(t *testing.T) {
 			})
 		})
 	}
-}
-
-// With several scopes, each has informers of its own.
-func TestADatastoreOfAnotherScopeRemembersToo(t *testing.T) {
-	judged(t, nil, nil, func(judge *grants.Judge) {
-		scope := func(datastores ...*v1alpha1.Datastore) kindsinformers.Interface {
-			kinds := formspecinformers.NewSharedInformerFactory(formspecfake.NewClientset(), 0).Formspec().V1alpha1()
-			if err := errors.Join(index.Claims(kinds.ResourceClaims().TypedInformer()), index.Datastores(kinds.Datastores().TypedInformer())); err != nil {
-				t.Fatal(err)
-			}
-			for _, ds := range datastores {
-				if err := kinds.Datastores().Informer().GetIndexer().Add(ds); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return kinds
-		}
-		own := scope(datastore("pg"))
-		others := scope(datastore("another", func(ds *v1alpha1.Datastore) { ds.Namespace, ds.Status.KeyListed = "elsewhere", true }))
-		settings := resourceclaim.Settings{MinGrantVersion: 1, TrustDatastoreKeys: true}
-		both := grants.NewJudge(judge.Keys, settings, own.ResourceClaims(), own.Datastores(), own.Workspaces(), others.Datastores())
-		in, err := both.Input(claim("c", "pg", time.Hour, statedKey), start)
-		if err != nil || in.OwnerKeys.State != resourceclaim.KeysUnavailable {
-			t.Errorf("the keys are in state %d (%v)", in.OwnerKeys.State, err)
-		}
-	})
 }

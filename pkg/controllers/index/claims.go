@@ -16,8 +16,6 @@ const (
 	ClaimsByDatastore = "spec.datastore"
 	// DatastoresBySecret finds the Datastores whose endpoint is in a Secret, as namespace/name.
 	DatastoresBySecret = "spec.endpointSecretRef.name"
-	// DatastoresByListedOwner finds the Datastores of an owner that is known to have had published keys (status.keyListed), by the owner.
-	DatastoresByListedOwner = "status.keyListed"
 	// WorkspacesByDatastore finds the Workspaces that list a Datastore, as namespace/name.
 	WorkspacesByDatastore = "spec.datastores"
 )
@@ -37,7 +35,7 @@ func Claims(informer cache.TypedSharedIndexInformer[*v1alpha1.ResourceClaim]) er
 	})
 }
 
-// Datastores adds the indexes of Datastores to their informer, unless it has them.
+// Datastores adds the index of Datastores to their informer, unless it has it.
 func Datastores(informer cache.TypedSharedIndexInformer[*v1alpha1.Datastore]) error {
 	if _, there := informer.GetIndexer().GetIndexers()[DatastoresBySecret]; there {
 		return nil
@@ -45,12 +43,6 @@ func Datastores(informer cache.TypedSharedIndexInformer[*v1alpha1.Datastore]) er
 	return informer.AddTypedIndexers(cache.TypedIndexers[*v1alpha1.Datastore]{
 		DatastoresBySecret: func(ds *v1alpha1.Datastore) ([]string, error) {
 			return []string{Key(ds.Namespace, ds.Spec.EndpointSecretRef.Name)}, nil
-		},
-		DatastoresByListedOwner: func(ds *v1alpha1.Datastore) ([]string, error) {
-			if !ds.Status.KeyListed || ds.Spec.Owner == "" {
-				return nil, nil
-			}
-			return []string{ds.Spec.Owner}, nil
 		},
 	})
 }

@@ -4,7 +4,6 @@
 package resourceclaim
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -21,9 +20,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
-func addIndexes(config Config) error {
-	return errors.Join(index.Claims(config.Claims.TypedInformer()), index.Datastores(config.Datastores.TypedInformer()))
-}
+func addIndexes(config Config) error { return index.Claims(config.Claims.TypedInformer()) }
 
 // arrival is how long a new claim waits for the Datastore and the Workspace that it names: what is created together arrives together, and a
 // verdict that holds for a moment is not worth a write.
