@@ -164,8 +164,8 @@ func (p *process) stop() {
 var (
 	programmingError = regexp.MustCompile(`DATA RACE|panic|PANIC|Cannot|no kind is registered|concurrent map`)
 	errorLine        = regexp.MustCompile(`^E\d{4} `)
-	// client-go says so of each list that a signal cuts off.
-	cutOff = regexp.MustCompile(`"Unexpected error when reading response body" err="context canceled"`)
+	// client-go says so of each list that a signal cuts off, and of a lease that another candidate has.
+	cutOff = regexp.MustCompile(`"Unexpected error when reading response body" err="context canceled"|leaderelection\.go`)
 )
 
 // complaints returns the lines of the log that no operator should write.
