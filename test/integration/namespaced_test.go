@@ -49,7 +49,6 @@ func TestRightsOfTheNamespacedOverlay(t *testing.T) {
 		{"default", "workspaces.formspec.dev", nil},
 		{"default", "secrets", nil},
 		{"", "clusterclasses.formspec.dev", []string{"get", "list", "watch", "patch"}},
-		{systemNamespace, "configmaps/formspec-owner-keys", []string{"get", "list", "watch"}},
 		{elsewhere, events, nil},
 		{elsewhere, "workspaces.formspec.dev", nil},
 		{elsewhere, "secrets", nil},
