@@ -164,8 +164,9 @@ func (p *process) stop() {
 var (
 	programmingError = regexp.MustCompile(`DATA RACE|panic|PANIC|Cannot|no kind is registered|concurrent map`)
 	errorLine        = regexp.MustCompile(`^E\d{4} `)
-	// client-go says so of each list that a signal cuts off, and of a lease that another candidate has.
-	cutOff = regexp.MustCompile(`"Unexpected error when reading response body" err="context canceled"|leaderelection\.go`)
+	// client-go says so of a list or a look at the lease that a signal cuts off, and of a lease that another candidate has just written.
+	cutOff = regexp.MustCompile(`"(Unexpected error when reading response body|Error retrieving lease lock)" err="context canceled"|` +
+		`"Failed to update lease" err="Operation cannot be fulfilled on leases`)
 )
 
 // complaints returns the lines of the log that no operator should write.
