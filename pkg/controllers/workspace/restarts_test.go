@@ -4,11 +4,13 @@
 package workspace
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
@@ -68,6 +70,20 @@ func TestARestartIsRecordedBeforePodsRoll(t *testing.T) {
 }
 
 // What the status cannot hold is not done, and is tried again.
+func TestARestartThatCannotBeRecordedRollsNoPods(t *testing.T) {
+	running(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
+		pass(time.Second)
+		f.rolledOut(2)
+		pass(time.Second)
+		f.fail("status Workspace", apierrors.NewInternalError(errors.New("away")))
+		done := f.asks(7, "new", "shop")
+		pass(time.Minute)
+		if err := <-done; err == nil || f.runs() != "" {
+			t.Errorf("got %v, pods have %q", err, f.runs())
+		}
+	})
+}
+
 func TestARestartOfAWorkspaceThatGoes(t *testing.T) {
 	run(t, []runtime.Object{aWorkspace(), aClass()}, func(f *fixture) {
 		f.settle()
