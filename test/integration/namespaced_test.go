@@ -31,6 +31,7 @@ func TestRightsOfTheNamespacedOverlay(t *testing.T) {
 		s.must("delete the overlay", err)
 	})
 	s.grant("ClusterRoleBinding", "", "ClusterRole", "formspec-operator-cluster", user)
+	s.grant("RoleBinding", systemNamespace, "Role", "formspec-operator", user)
 
 	const (
 		events    = "events.events.k8s.io"
@@ -49,6 +50,8 @@ func TestRightsOfTheNamespacedOverlay(t *testing.T) {
 		{"default", "workspaces.formspec.dev", nil},
 		{"default", "secrets", nil},
 		{"", "clusterclasses.formspec.dev", []string{"get", "list", "watch", "patch"}},
+		// RBAC cannot check the name of what is created.
+		{systemNamespace, "configmaps/formspec-owner-keys", []string{"get", "list", "watch", "create"}},
 		{elsewhere, events, nil},
 		{elsewhere, "workspaces.formspec.dev", nil},
 		{elsewhere, "secrets", nil},
