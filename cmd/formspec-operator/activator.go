@@ -5,14 +5,12 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -67,11 +65,10 @@ func runActivator(ctx context.Context, o *activatorOptions) error {
 
 // activatorProcess is everything that one activator runs. It is built whole before any part of it starts.
 type activatorProcess struct {
+	servers   servers
 	options   *activatorOptions
 	activator *activator.Activator
 	listener  net.Listener
-	health    *server
-	metrics   *server
 	synced    atomic.Bool // the caches are full
 }
 
@@ -121,27 +118,15 @@ func (p *activatorProcess) listen(registry metrics.KubeRegistry) (err error) {
 	if p.listener, err = net.Listen("tcp", o.bindAddress); err != nil {
 		return fmt.Errorf("serve workspaces: %w", err)
 	}
-	if p.health, err = newServer(o.healthBindAddress, healthHandler(p.ready), nil); err != nil {
-		return fmt.Errorf("serve probes: %w", err)
-	}
-	var secure *tls.Config
-	if o.metricsSecure {
-		if secure, err = servingTLS(o.metricsCertFile, o.metricsKeyFile, time.Now()); err != nil {
-			return fmt.Errorf("serve metrics: %w", err)
-		}
-	}
-	if p.metrics, err = newServer(o.metricsBindAddress, metricsHandler(registry), secure); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return nil
+	p.servers, err = o.serving.listen(p.ready, registry)
+	return err
 }
 
 // run serves until a signal, and returns once it has drained.
 func (p *activatorProcess) run(signalled context.Context) error {
 	ctx, fail := context.WithCancelCause(signalled)
 	defer fail(nil)
-	p.health.start(fail)
-	p.metrics.start(fail)
+	p.servers.start(fail)
 
 	// What it knows stays live, and Leases are renewed, while requests drain.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -185,6 +170,5 @@ func (p *activatorProcess) stopServers() {
 	if p.listener != nil {
 		_ = p.listener.Close()
 	}
-	p.health.stop()
-	p.metrics.stop()
+	p.servers.stop()
 }

@@ -15,12 +15,8 @@ import (
 type activatorOptions struct {
 	kubeconfig string
 
-	bindAddress        string
-	metricsBindAddress string
-	metricsSecure      bool
-	metricsCertFile    string
-	metricsKeyFile     string
-	healthBindAddress  string
+	bindAddress string
+	serving     serving
 
 	idleAfter            time.Duration
 	wakeDeadline         time.Duration
@@ -34,9 +30,7 @@ type activatorOptions struct {
 func newActivatorOptions() *activatorOptions {
 	return &activatorOptions{
 		bindAddress:          ":8080",
-		metricsBindAddress:   ":8443",
-		metricsSecure:        true,
-		healthBindAddress:    ":8081",
+		serving:              newServing(),
 		idleAfter:            newOptions().idleAfter,
 		wakeDeadline:         time.Minute,
 		maxHeld:              5000,
@@ -51,11 +45,7 @@ func (o *activatorOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "Path of a kubeconfig. Empty: the cluster this runs in, else $KUBECONFIG, else ~/.kube/config.")
 
 	fs.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "Address that takes the workspaces' requests, HTTP/1.1 and unencrypted HTTP/2.")
-	fs.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress, "Address that serves /metrics. 0: none.")
-	fs.BoolVar(&o.metricsSecure, "metrics-secure", o.metricsSecure, "Serve /metrics over HTTPS.")
-	fs.StringVar(&o.metricsCertFile, "metrics-cert-file", o.metricsCertFile, "Certificate for /metrics, read again when it changes. Empty: a self-signed one, made at each start.")
-	fs.StringVar(&o.metricsKeyFile, "metrics-key-file", o.metricsKeyFile, "Private key of --metrics-cert-file.")
-	fs.StringVar(&o.healthBindAddress, "health-probe-bind-address", o.healthBindAddress, "Address that serves /healthz and /readyz. 0: none.")
+	o.serving.addFlags(fs)
 
 	fs.DurationVar(&o.idleAfter, "idle-after", o.idleAfter, "Time without traffic after which a workspace may sleep, as the operator has it.")
 	fs.DurationVar(&o.wakeDeadline, "wake-deadline", o.wakeDeadline, "How long a request waits for its workspace to wake up. It is then answered 503 with the reason; the workspace goes on starting.")
@@ -70,12 +60,7 @@ func (o *activatorOptions) addFlags(fs *pflag.FlagSet) {
 func (o *activatorOptions) validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if (o.metricsCertFile == "") != (o.metricsKeyFile == "") {
-		refuse("--metrics-cert-file and --metrics-key-file: each needs the other")
-	}
-	if o.metricsCertFile != "" && !o.metricsSecure {
-		refuse("--metrics-cert-file: has no use with --metrics-secure=false")
-	}
+	o.serving.validate(refuse)
 	if o.idleAfter <= 0 {
 		refuse("--idle-after: must be positive, is %s", o.idleAfter)
 	}

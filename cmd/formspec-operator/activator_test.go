@@ -66,14 +66,14 @@ func TestActivatorStartsAndStopsWithoutAnAPIServer(t *testing.T) {
 	defer p.stopServers()
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(ctx) }()
-	health := "http://" + p.health.listener.Addr().String()
+	health := "http://" + p.servers.health.listener.Addr().String()
 	if code, _ := get(t, health+"/healthz"); code != http.StatusOK {
 		t.Errorf("/healthz answers %d", code)
 	}
 	if code, body := get(t, health+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "caches") {
 		t.Errorf("/readyz answers %d %s", code, body)
 	}
-	if code, page := get(t, "https://"+p.metrics.listener.Addr().String()+"/metrics"); code != http.StatusOK || !strings.Contains(page, "formspec_activator_held_requests 0") {
+	if code, page := get(t, "https://"+p.servers.metrics.listener.Addr().String()+"/metrics"); code != http.StatusOK || !strings.Contains(page, "formspec_activator_held_requests 0") {
 		t.Errorf("/metrics answers %d %s", code, page)
 	}
 	signal()
@@ -123,7 +123,7 @@ func TestActivatorIsReadyUntilItDrains(t *testing.T) {
 	defer p.stopServers()
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(ctx) }()
-	health, proxy := "http://"+p.health.listener.Addr().String(), "http://"+p.listener.Addr().String()
+	health, proxy := "http://"+p.servers.health.listener.Addr().String(), "http://"+p.listener.Addr().String()
 	until := func(what string, code int, url string) {
 		t.Helper()
 		for limit := time.Now().Add(20 * time.Second); ; <-time.After(2 * time.Millisecond) {

@@ -50,11 +50,7 @@ type options struct {
 	leaderElectTiming    lead.Timing
 	leaderElectNamespace string
 
-	metricsBindAddress string
-	metricsSecure      bool
-	metricsCertFile    string
-	metricsKeyFile     string
-	healthBindAddress  string
+	serving serving
 
 	workspaceConcurrency int
 	namespaces           []string // empty: all
@@ -77,9 +73,7 @@ func newOptions() *options {
 		outboxMaxBytes:       outbox.DefaultMaxBytes,
 		meteringInterval:     5 * time.Minute,
 		leaderElectTiming:    lead.Timing{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
-		metricsBindAddress:   ":8443",
-		metricsSecure:        true,
-		healthBindAddress:    ":8081",
+		serving:              newServing(),
 		workspaceConcurrency: 10,
 		resourceImage:        defaultResourceImage,
 		minGrantVersion:      v1alpha1.GrantVersion1,
@@ -113,11 +107,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.leaderElectTiming.RetryPeriod, "leader-elect-retry-period", o.leaderElectTiming.RetryPeriod, "Time between two tries to acquire or renew the lease.")
 	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", o.leaderElectNamespace, "Namespace of the lease. Empty: the namespace of this pod, else "+defaultNamespace+".")
 
-	fs.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress, "Address that serves /metrics. 0: none.")
-	fs.BoolVar(&o.metricsSecure, "metrics-secure", o.metricsSecure, "Serve /metrics over HTTPS.")
-	fs.StringVar(&o.metricsCertFile, "metrics-cert-file", o.metricsCertFile, "Certificate for /metrics, read again when it changes. Empty: a self-signed one, made at each start.")
-	fs.StringVar(&o.metricsKeyFile, "metrics-key-file", o.metricsKeyFile, "Private key of --metrics-cert-file.")
-	fs.StringVar(&o.healthBindAddress, "health-probe-bind-address", o.healthBindAddress, "Address that serves /healthz and /readyz. 0: none.")
+	o.serving.addFlags(fs)
 
 	fs.IntVar(&o.workspaceConcurrency, "workspace-concurrency", o.workspaceConcurrency, "Number of workspaces that are worked on at the same time.")
 	fs.StringSliceVar(&o.namespaces, "namespace", o.namespaces, "Comma-separated namespaces to work in. Empty: all.")
@@ -198,12 +188,7 @@ func (o *options) validate() error {
 			refuse("--leader-elect-*: %w", err)
 		}
 	}
-	if (o.metricsCertFile == "") != (o.metricsKeyFile == "") {
-		refuse("--metrics-cert-file and --metrics-key-file: each needs the other")
-	}
-	if o.metricsCertFile != "" && !o.metricsSecure {
-		refuse("--metrics-cert-file: has no use with --metrics-secure=false")
-	}
+	o.serving.validate(refuse)
 	if o.workspaceConcurrency < 1 {
 		refuse("--workspace-concurrency: must be at least 1, is %d", o.workspaceConcurrency)
 	}

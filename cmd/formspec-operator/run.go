@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -90,12 +89,11 @@ func run(ctx context.Context, o *options) error {
 
 // operator is everything that one process runs. It is built whole before any part of it starts.
 type operator struct {
+	servers     servers
 	options     *options
 	deps        *dependencies
 	controllers []controllers.Controller
 	election    lead.Config
-	health      *server
-	metrics     *server
 	synced      atomic.Bool // the caches are warm
 }
 
@@ -144,8 +142,8 @@ func newOperator(ctx context.Context, config *rest.Config, o *options) (*operato
 			return nil, err
 		}
 	}
-	if err := op.listen(); err != nil {
-		op.stopServers()
+	if op.servers, err = o.serving.listen(op.ready, registry); err != nil {
+		op.servers.stop()
 		return nil, err
 	}
 	return op, nil
@@ -161,10 +159,9 @@ func (op *operator) run(signalled context.Context) error {
 		}
 		return context.Cause(ctx)
 	}
-	defer op.stopServers()
+	defer op.servers.stop()
 	defer op.deps.reporting.close()
-	op.health.start(fail)
-	op.metrics.start(fail)
+	op.servers.start(fail)
 
 	// The caches stay live while the work drains. They fill before the election, so that a standby is warm.
 	informerCtx, stopInformers := context.WithCancel(context.WithoutCancel(ctx))
@@ -261,28 +258,6 @@ func (op *operator) ready() error {
 		return errors.New("the caches have not synced yet")
 	}
 	return nil
-}
-
-func (op *operator) listen() (err error) {
-	o := op.options
-	if op.health, err = newServer(o.healthBindAddress, healthHandler(op.ready), nil); err != nil {
-		return fmt.Errorf("serve probes: %w", err)
-	}
-	var secure *tls.Config
-	if o.metricsSecure {
-		if secure, err = servingTLS(o.metricsCertFile, o.metricsKeyFile, time.Now()); err != nil {
-			return fmt.Errorf("serve metrics: %w", err)
-		}
-	}
-	if op.metrics, err = newServer(o.metricsBindAddress, metricsHandler(op.deps.metrics), secure); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return nil
-}
-
-func (op *operator) stopServers() {
-	op.health.stop()
-	op.metrics.stop()
 }
 
 // newLock returns the lease that replicas compete for. A process is a new candidate each time that it starts.

@@ -40,10 +40,10 @@ func TestOperatorStartsAndStopsWithoutAnAPIServer(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- op.run(ctx) }()
 
-			if code, _ := get(t, "http://"+op.health.listener.Addr().String()+"/healthz"); code != http.StatusOK {
+			if code, _ := get(t, "http://"+op.servers.health.listener.Addr().String()+"/healthz"); code != http.StatusOK {
 				t.Errorf("/healthz answers %d", code)
 			}
-			code, page := get(t, "https://"+op.metrics.listener.Addr().String()+"/metrics")
+			code, page := get(t, "https://"+op.servers.metrics.listener.Addr().String()+"/metrics")
 			if code != http.StatusOK {
 				t.Errorf("/metrics answers %d", code)
 			}
@@ -71,8 +71,8 @@ func TestOperatorDoesNotStartWithAPortThatIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer first.stopServers()
-	o.healthBindAddress = first.health.listener.Addr().String()
+	defer first.servers.stop()
+	o.serving.healthBindAddress = first.servers.health.listener.Addr().String()
 	if _, err := newOperator(t.Context(), unreachable(), o); err == nil || !strings.Contains(err.Error(), "serve probes: listen") {
 		t.Errorf("got %v", err)
 	}
