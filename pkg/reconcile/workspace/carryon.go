@@ -15,12 +15,9 @@ import (
 // carryOn is what goes on under an obstacle. What runs keeps running as it is and nothing new starts, but credentials are taken back, requests
 // find their way, and one wakes what sleeps.
 func (in Input) carryOn(p *Plan) {
-	deployment := in.Children.Deployment
-	ours := deployment.Ours
-	if !deployment.Exists() || !Owns(in.Workspace, deployment.Live) {
-		ours = nil
-	}
-	config := in.withdraw(p, ours)
+	ours := in.ownDeployment()
+	in.narrowSecret(p)
+	config := in.narrowed(ours)
 	decided, after := in.decide()
 	p.again(after)
 	if in.reached() {
@@ -30,17 +27,15 @@ func (in Input) carryOn(p *Plan) {
 		config = in.awakened(config, decided)
 	}
 	if config != ours {
-		apply(p, in.Now, deployment, config)
+		apply(p, in.Now, in.Children.Deployment, config)
 	}
 }
 
 // reached says whether requests pass the activator, or are on their way back from there, over objects that are all ours.
 func (in Input) reached() bool {
 	c := in.Children
-	return c.Service.Exists() && Owns(in.Workspace, c.Service.Live) &&
-		(!c.PodsService.Exists() || Owns(in.Workspace, c.PodsService.Live)) &&
-		(!c.Slice.Exists() || Owns(in.Workspace, c.Slice.Live)) &&
-		(c.Slice.Exists() || in.activated())
+	return mine(in.Workspace, c.Service) && (!c.PodsService.Exists() || mine(in.Workspace, c.PodsService)) &&
+		(in.hasSlice() || !c.Slice.Exists() && in.activated())
 }
 
 // awakened is the Deployment as it was before it fell asleep. The class counts only if it is still the one by which it was made.

@@ -215,6 +215,11 @@ func Owns(ws *v1alpha1.Workspace, object metav1.Object) bool {
 	return applied(object) || ownsCredentials(ws.Name, object)
 }
 
+// mine says whether the cache has a child, and it is the Workspace's own.
+func mine[T reconcile.Object, C reconcile.TypedConfig[C]](ws *v1alpha1.Workspace, child reconcile.Child[T, C]) bool {
+	return child.Exists() && Owns(ws, child.Live)
+}
+
 // Orphaned says whether a child has lost its owner reference: somebody removed it, or the Workspace is being deleted with
 // --cascade=orphan, which its own cache may not show yet. Whoever takes the child in again has to ask the API server first.
 func Orphaned(in Input) bool {

@@ -155,7 +155,7 @@ func apply[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, now time.Tim
 
 // remove adds the deletion of a child that exists and is the Workspace's own.
 func remove[T reconcile.Object, C reconcile.TypedConfig[C]](p *Plan, ws *v1alpha1.Workspace, kind string, child reconcile.Child[T, C]) {
-	if child.Exists() && Owns(ws, child.Live) && child.Live.GetDeletionTimestamp() == nil {
+	if mine(ws, child) && child.Live.GetDeletionTimestamp() == nil {
 		p.Delete = append(p.Delete, reconcile.Reference{Kind: kind, Name: child.Live.GetName(), UID: child.Live.GetUID()})
 	}
 }

@@ -69,7 +69,7 @@ func (in Input) route(p *Plan, asleep bool) {
 
 // hasSlice says whether the Service may still lead to the activator. A foreign slice under that name does not count.
 func (in Input) hasSlice() bool {
-	return in.Children.Slice.Exists() && Owns(in.Workspace, in.Children.Slice.Live)
+	return mine(in.Workspace, in.Children.Slice)
 }
 
 // detourRefused says that the way by the activator cannot be laid.

@@ -75,14 +75,18 @@ func (in Input) rested() rest {
 	if ours == nil || ours.ObjectMetaApplyConfiguration == nil {
 		return rest{}
 	}
-	word, lease, _ := strings.Cut(ours.Annotations[v1alpha1.AnnotationSleep], " ")
+	return parseRest(ours.Annotations[v1alpha1.AnnotationSleep])
+}
+
+// parseRest reads what annotation writes. What it does not know is awake.
+func parseRest(annotation string) rest {
+	word, lease, _ := strings.Cut(annotation, " ")
 	return rest{asleep: word == sleepAsleep, lease: lease, woken: word == sleepWoken}
 }
 
 // Sleeps says whether a Deployment was put to sleep by the operator.
 func Sleeps(deployment *appsv1.Deployment) bool {
-	word, _, _ := strings.Cut(deployment.Annotations[v1alpha1.AnnotationSleep], " ")
-	return word == sleepAsleep
+	return parseRest(deployment.Annotations[v1alpha1.AnnotationSleep]).asleep
 }
 
 // sleepable says whether the operator itself lets the workspace sleep and wakes it. Without a class what was decided before stands.

@@ -35,7 +35,7 @@ func Status(in Input, p Plan) v1alpha1.WorkspaceStatus {
 	status := *in.Workspace.Status.DeepCopy()
 	status.ObservedGeneration = in.Workspace.Generation
 	status.ReadyReplicas = 0
-	if d := in.Children.Deployment; d.Exists() && Owns(in.Workspace, d.Live) {
+	if d := in.Children.Deployment; mine(in.Workspace, d) {
 		status.ReadyReplicas = d.Live.Status.ReadyReplicas
 	}
 	if v.ready == metav1.ConditionTrue && v.reason != v1alpha1.ReasonAsleep && status.FirstReadyTime == nil {

@@ -92,7 +92,7 @@ func (in Input) scaleToZeroActive() *verdict {
 	case until.After(in.Now):
 		return no(v1alpha1.ReasonKeptAwake, fmt.Sprintf("the annotation %s holds the workspace awake until %s",
 			v1alpha1.AnnotationKeepAwakeUntil, until.UTC().Format(time.RFC3339)))
-	case service.Exists() && len(service.Live.Spec.Selector) > 0 && service.Ours != nil && service.Ours.Spec != nil && len(service.Ours.Spec.Selector) == 0:
+	case in.activated() && len(service.Live.Spec.Selector) > 0:
 		return no(v1alpha1.ReasonSelectorHeld, fmt.Sprintf(
 			"the workspace stays awake, because another field manager keeps a selector on Service %q and requests pass the activator by. Remove spec.selector",
 			service.Live.Name))

@@ -15,19 +15,14 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
-// withdraw takes back the credentials that no claim allows any more where nothing else is written, and returns the Deployment without them.
-// What runs keeps running as it is, but a claim that is gone, refused or expired, or that allows less than it did, must not wait until
-// somebody has corrected the Workspace.
-func (in Input) withdraw(p *Plan, deployment *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
-	in.narrowSecret(p)
-	return in.narrowed(deployment)
-}
+// What follows takes back the credentials that no claim allows any more where nothing else is written. What runs keeps running as it is, but
+// a claim that is gone, refused or expired, or that allows less than it did, must not wait until somebody has corrected the Workspace.
 
 // remaining is what of the credentials Secret may stay as it is. The keys of a datastore that may now only be read go too: nothing new is
 // put in their place, for a Secret that can be written is written as a whole. Nil: there is no Secret of ours.
 func (in Input) remaining() map[string][]byte {
 	secret := in.Children.Credentials
-	if !secret.Exists() || !Owns(in.Workspace, secret.Live) || secret.Ours == nil {
+	if !mine(in.Workspace, secret) || secret.Ours == nil {
 		return nil
 	}
 	allowed := in.credentialData()
@@ -63,13 +58,18 @@ func (in Input) narrowSecret(p *Plan) {
 
 // narrowDeployment takes the variables away that are taken back, and changes nothing else.
 func (in Input) narrowDeployment(p *Plan) {
-	deployment := in.Children.Deployment
-	if !deployment.Exists() || !Owns(in.Workspace, deployment.Live) || deployment.Ours == nil {
-		return
+	ours := in.ownDeployment()
+	if config := in.narrowed(ours); config != ours {
+		apply(p, in.Now, in.Children.Deployment, config)
 	}
-	if config := in.narrowed(deployment.Ours); config != deployment.Ours {
-		apply(p, in.Now, deployment, config)
+}
+
+// ownDeployment is what we applied of the Deployment, if it is the Workspace's own. Nil: it is not, or there is none.
+func (in Input) ownDeployment() *appsv1ac.DeploymentApplyConfiguration {
+	if d := in.Children.Deployment; mine(in.Workspace, d) {
+		return d.Ours
 	}
+	return nil
 }
 
 // narrowed is the Deployment without the variables whose keys do not stay in the Secret: itself if all stay. Where there is no Secret what
