@@ -5,12 +5,8 @@ package workspace
 
 import (
 	"fmt"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -18,12 +14,9 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
-	"github.com/formspec/formspec-operator/pkg/datastore/roles"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
-	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -53,80 +46,6 @@ func (c *Controller) gather(key cache.ObjectName) (*workspace.Input, error) {
 	}
 	c.traffic(in)
 	return in, c.bindings(key, in)
-}
-
-// bindings gathers the claims with the verdict on each, and what the Workspace lists.
-func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
-	judged, err := c.judge.OfWorkspace(key, in.Now)
-	if err != nil {
-		return err
-	}
-	var had map[string][]byte // what the workspace was handed last
-	if in.Children.Credentials.Exists() {
-		had = in.Children.Credentials.Ours.Data
-	}
-	for _, j := range judged {
-		binding := workspace.Binding{Claim: j.Claim, Approved: j.Verdict.Approved, Reason: j.Verdict.Reason, Message: j.Verdict.Message}
-		if binding.Credentials, binding.Awaited, err = c.inForce(j.Claim, had); err != nil {
-			return err
-		}
-		in.Bindings = append(in.Bindings, binding)
-		if next := j.Verdict.Next; !next.IsZero() {
-			if wait := next.Sub(in.Now); in.Recheck == 0 || wait < in.Recheck {
-				in.Recheck = wait
-			}
-		}
-	}
-	for _, reference := range slices.Concat(in.Workspace.Spec.Datastores, in.Workspace.Spec.Cache) {
-		listed := workspace.Listed{DatastoreReference: reference}
-		if listed.Datastore, err = c.datastores.Datastores(key.Namespace).Get(reference.Name); apierrors.IsNotFound(err) {
-			listed.Datastore = nil
-		} else if err != nil {
-			return fmt.Errorf("get Datastore %q: %w", reference.Name, err)
-		}
-		in.Listed = append(in.Listed, listed)
-	}
-	return nil
-}
-
-// inForce is a Secret with the credentials that the claim gets: the datastore's, or with roles PerClaim those of the claim's own login. Until
-// there is one, the workspace keeps what it had of the datastore's. Nil: there are none yet, or somebody else's Secret has the name. They
-// are awaited unless the datastore or the login has failed.
-func (c *Controller) inForce(claim *v1alpha1.ResourceClaim, had map[string][]byte) (credentials *corev1.Secret, awaited bool, err error) {
-	ds, err := c.datastores.Datastores(claim.Namespace).Get(claim.Spec.Datastore)
-	if err != nil {
-		return nil, false, nil // a cache has it, or has not
-	}
-	awaited = !meta.IsStatusConditionFalse(ds.Status.Conditions, v1alpha1.ConditionValidated)
-	if !resourceclaim.PerClaim(ds) {
-		credentials, err = c.managed(names.Datastore(ds.Name), ds)
-		return credentials, awaited && credentials == nil, err
-	}
-	awaited = awaited && !meta.IsStatusConditionFalse(claim.Status.Conditions, v1alpha1.ConditionRoleReady)
-	if credentials, err = c.managed(names.Claim(claim.Name), claim); err != nil || credentials != nil {
-		return credentials, false, err
-	}
-	shared, err := c.managed(names.Datastore(ds.Name), ds)
-	if err != nil || shared == nil {
-		return nil, awaited, err
-	}
-	credentials = workspace.Kept(claim, shared, had, roles.IsLogin)
-	return credentials, awaited && credentials == nil, nil
-}
-
-// managed is the Secret of that name with credentials. Nil: there is none, or it is not the owner's.
-func (c *Controller) managed(name string, owner metav1.Object) (*corev1.Secret, error) {
-	secret, err := c.secrets.Secrets(owner.GetNamespace()).Get(name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get Secret %q: %w", name, err)
-	}
-	if !metav1.IsControlledBy(secret, owner) || secret.Annotations[v1alpha1.AnnotationRevision] == "" {
-		return nil, nil // a claim that has no login has an empty Secret
-	}
-	return secret, nil
 }
 
 func (c *Controller) children(key cache.ObjectName) (children workspace.Children, err error) {
