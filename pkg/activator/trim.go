@@ -5,12 +5,12 @@ package activator
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	transforms "github.com/formspec/formspec-operator/pkg/controllers/trim"
 )
 
 // trim keeps of each object what the activator looks at. Every replica has all Workspaces in memory.
@@ -19,17 +19,9 @@ func trim(object any) (any, error) {
 	case *v1alpha1.Workspace:
 		return trimWorkspace(o), nil
 	case *v1alpha1.ClusterClass:
-		o.ManagedFields = nil
-		delete(o.Annotations, corev1.LastAppliedConfigAnnotation)
-		return o, nil
+		return transforms.Own(o)
 	case *discoveryv1.EndpointSlice:
-		slim := &discoveryv1.EndpointSlice{ObjectMeta: identity(o), AddressType: o.AddressType, Ports: o.Ports}
-		slim.Labels = map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}
-		for _, e := range o.Endpoints {
-			ready := discoveryv1.EndpointConditions{Ready: e.Conditions.Ready}
-			slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: ready})
-		}
-		return slim, nil
+		return transforms.EndpointSlice(o)
 	case *coordinationv1.Lease:
 		return &coordinationv1.Lease{ObjectMeta: identity(o), Spec: coordinationv1.LeaseSpec{RenewTime: o.Spec.RenewTime}}, nil
 	}

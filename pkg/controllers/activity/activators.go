@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
+	"github.com/formspec/formspec-operator/pkg/controllers/trim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
@@ -43,7 +44,7 @@ func newActivatorSlices(ctx context.Context, kube kubernetes.Interface, clk cloc
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = discoveryv1.LabelServiceName + "=" + v1alpha1.ActivatorService
 		}),
-		informers.WithTransform(trimSlice))
+		informers.WithTransform(trim.EndpointSlice))
 	informer := factory.Discovery().V1().EndpointSlices()
 	a := &activatorSlices{clock: clk, factory: factory, store: informer.Informer().GetStore(), changed: changed}
 	logger := klog.FromContext(ctx)
@@ -119,24 +120,4 @@ func gather(all []*discoveryv1.EndpointSlice) workspace.Activators {
 	addresses := found[most]
 	slices.Sort(addresses)
 	return workspace.Activators{AddressType: most.addresses, Addresses: slices.Compact(addresses), Port: most.port}
-}
-
-// trimSlice keeps where the pods are and whether they are ready.
-func trimSlice(object any) (any, error) {
-	slice, ok := object.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return object, nil // a tombstone, whose object was trimmed before
-	}
-	slim := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: slice.Namespace, Name: slice.Name, UID: slice.UID, ResourceVersion: slice.ResourceVersion, Labels: slice.Labels,
-		},
-		AddressType: slice.AddressType, Ports: slice.Ports,
-	}
-	for _, e := range slice.Endpoints {
-		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{
-			Addresses: e.Addresses, Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready},
-		})
-	}
-	return slim, nil
 }

@@ -71,50 +71,35 @@ func (s scopes) deployment(ws *v1alpha1.Workspace) *appsv1.Deployment {
 	return nil
 }
 
-// workspaces returns all of them.
-func (s scopes) workspaces() (all []*v1alpha1.Workspace, err error) {
-	for _, scope := range s {
-		list, err := scope.Workspaces.Lister().List(labels.Everything())
-		if err != nil {
-			return nil, fmt.Errorf("list Workspaces: %w", err)
-		}
-		all = append(all, list...)
-	}
-	return all, nil
+// lister lists one kind.
+type lister[T any] interface {
+	List(selector labels.Selector) ([]T, error)
 }
 
-// datastores returns all of them.
-func (s scopes) datastores() (all []*v1alpha1.Datastore, err error) {
+// all returns the objects of one kind.
+func all[T any](s scopes, kind string, of func(Scope) lister[T]) (found []T, err error) {
 	for _, scope := range s {
-		list, err := scope.Datastores.Lister().List(labels.Everything())
+		list, err := of(scope).List(labels.Everything())
 		if err != nil {
-			return nil, fmt.Errorf("list Datastores: %w", err)
+			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
-		all = append(all, list...)
+		found = append(found, list...)
 	}
-	return all, nil
+	return found, nil
 }
 
-// claims returns all of them.
-func (s scopes) claims() (all []*v1alpha1.ResourceClaim, err error) {
-	for _, scope := range s {
-		list, err := scope.Claims.Lister().List(labels.Everything())
-		if err != nil {
-			return nil, fmt.Errorf("list ResourceClaims: %w", err)
-		}
-		all = append(all, list...)
-	}
-	return all, nil
+func (s scopes) workspaces() ([]*v1alpha1.Workspace, error) {
+	return all(s, "Workspaces", func(scope Scope) lister[*v1alpha1.Workspace] { return scope.Workspaces.Lister() })
 }
 
-// pods returns all of them.
-func (s scopes) pods() (all []*corev1.Pod, err error) {
-	for _, scope := range s {
-		list, err := scope.Pods.Lister().List(labels.Everything())
-		if err != nil {
-			return nil, fmt.Errorf("list pods: %w", err)
-		}
-		all = append(all, list...)
-	}
-	return all, nil
+func (s scopes) datastores() ([]*v1alpha1.Datastore, error) {
+	return all(s, "Datastores", func(scope Scope) lister[*v1alpha1.Datastore] { return scope.Datastores.Lister() })
+}
+
+func (s scopes) claims() ([]*v1alpha1.ResourceClaim, error) {
+	return all(s, "ResourceClaims", func(scope Scope) lister[*v1alpha1.ResourceClaim] { return scope.Claims.Lister() })
+}
+
+func (s scopes) pods() ([]*corev1.Pod, error) {
+	return all(s, "pods", func(scope Scope) lister[*corev1.Pod] { return scope.Pods.Lister() })
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -69,6 +70,27 @@ func Node(object any) (any, error) {
 	}
 	for _, c := range node.Status.Conditions {
 		slim.Status.Conditions = append(slim.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status})
+	}
+	return slim, nil
+}
+
+// EndpointSlice keeps where the pods of a Service are and whether they are ready.
+func EndpointSlice(object any) (any, error) {
+	slice, ok := object.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return object, nil // a tombstone, whose object was trimmed before
+	}
+	slim := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: slice.Namespace, Name: slice.Name, UID: slice.UID, ResourceVersion: slice.ResourceVersion,
+			Labels: map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]},
+		},
+		AddressType: slice.AddressType, Ports: slice.Ports,
+	}
+	for _, e := range slice.Endpoints {
+		slim.Endpoints = append(slim.Endpoints, discoveryv1.Endpoint{
+			Addresses: e.Addresses, Conditions: discoveryv1.EndpointConditions{Ready: e.Conditions.Ready},
+		})
 	}
 	return slim, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,5 +214,30 @@ func TestNodesAreCutDown(t *testing.T) {
 	}
 	if tombstone := "no node"; transform(t, trim.Node, tombstone) != tombstone {
 		t.Error("what is no node is changed")
+	}
+}
+
+func TestEndpointSlice(t *testing.T) {
+	const secret = "hunter2"
+	got := transform(t, trim.EndpointSlice, &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "bank", Name: "shop-abcde", UID: "uid", ResourceVersion: "7", Annotations: map[string]string{"token": secret},
+			Labels: map[string]string{discoveryv1.LabelServiceName: "shop", "theirs": secret}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: secret}},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: new(int32(8080))}},
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses: []string{"10.0.0.1"}, NodeName: new(secret), TargetRef: &corev1.ObjectReference{Name: secret},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true)},
+		}},
+	})
+	want := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "bank", Name: "shop-abcde", UID: "uid", ResourceVersion: "7", Labels: map[string]string{discoveryv1.LabelServiceName: "shop"},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: new(int32(8080))}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+	}
+	if !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
