@@ -16,6 +16,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
 func addIndexes(config Config) error {
@@ -55,7 +56,7 @@ func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.Re
 		},
 		UpdateFunc: func(old, cur *v1alpha1.ResourceClaim) {
 			switch {
-			case hasLogin(old) != hasLogin(cur): // not in a batch: the login is about to be made, or somebody waits for its end
+			case resourceclaim.HasLogin(old) != resourceclaim.HasLogin(cur): // not in a batch: the login is about to be made, or somebody waits for its end
 				c.queue.Add(cache.NewObjectName(cur.Namespace, cur.Spec.Datastore))
 			case approved(old) != approved(cur) || old.Generation != cur.Generation:
 				wake(old)
@@ -68,11 +69,6 @@ func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.Re
 			}
 		},
 	}
-}
-
-// hasLogin says whether the claim may have a login of its own on the server.
-func hasLogin(claim *v1alpha1.ResourceClaim) bool {
-	return slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer)
 }
 
 // approved says whether the claim is in force, which in an outage of the owners' keys is not the same as Ready.

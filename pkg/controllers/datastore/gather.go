@@ -49,7 +49,7 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 		if approved(claim) {
 			in.Claims = append(in.Claims, claim)
 		}
-		in.Logins = in.Logins || hasLogin(claim)
+		in.Logins = in.Logins || resourceclaim.HasLogin(claim)
 	}
 	if published, _ := c.keys.Published(); published != nil {
 		in.KeyListed = new(resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished)

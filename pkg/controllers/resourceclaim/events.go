@@ -128,7 +128,7 @@ func (c *Controller) wakeLogins(namespace, datastore string) {
 	ds, err := c.datastores.Datastores(namespace).Get(datastore)
 	each := err == nil && resourceclaim.PerClaim(ds)
 	for _, claim := range c.find(index.ClaimsByDatastore, namespace, datastore) {
-		if each || slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer) {
+		if each || resourceclaim.HasLogin(claim) {
 			c.queue.Add(cache.MetaObjectToName(claim))
 		}
 	}
@@ -161,7 +161,7 @@ func (c *Controller) deploymentHandler() cache.TypedResourceEventHandler[*appsv1
 // wakeReplaced wakes the claims of a workspace that have logins of their own, one of which may be in the way of nobody any more.
 func (c *Controller) wakeReplaced(namespace, workspace string) {
 	for _, claim := range c.find(index.ClaimsByWorkspace, namespace, workspace) {
-		if slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer) {
+		if resourceclaim.HasLogin(claim) {
 			c.queue.AddAfter(cache.MetaObjectToName(claim), batch)
 		}
 	}

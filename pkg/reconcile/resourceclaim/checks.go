@@ -23,7 +23,7 @@ func (in Input) alone() Verdict {
 		return *refused
 	}
 	grantedAt, expiresAt, _ := v1alpha1.GrantValidity(in.Claim) // form has found no error
-	v := Verdict{grantedAt: grantedAt, unchecked: proof.unchecked}
+	v := Verdict{unchecked: proof.unchecked}
 	for _, moment := range []time.Time{grantedAt.Add(-Leeway), expiresAt} {
 		if moment.After(in.Now) {
 			v.Next = sooner(v.Next, moment)

@@ -4,6 +4,7 @@
 package resourceclaim
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -24,8 +25,7 @@ type Verdict struct {
 	// Next is when the clock alone may change the verdict. Zero: never.
 	Next time.Time
 
-	unchecked bool      // approved without a look at the signature
-	grantedAt time.Time // once the grant is known to be authentic
+	unchecked bool // approved without a look at the signature
 }
 
 // Ready is the status of the condition Ready: Unknown while an earlier approval stands that cannot be checked.
@@ -62,7 +62,7 @@ func JudgeAll(in Input, claims []*v1alpha1.ResourceClaim) []Verdict {
 		in.Claim = claim
 		verdicts[i] = in.alone()
 		next = sooner(next, verdicts[i].Next)
-		if verdicts[i].Approved && (best < 0 || outranks(claim, verdicts[i], claims[best], verdicts[best])) {
+		if verdicts[i].Approved && (best < 0 || Outranks(claim, claims[best])) {
 			best = i
 		}
 	}
@@ -81,12 +81,12 @@ func JudgeAll(in Input, claims []*v1alpha1.ResourceClaim) []Verdict {
 	return verdicts
 }
 
-// outranks says whether claim a is in force rather than b: it was granted later, or its name is the first of two that were granted at once.
-func outranks(a *v1alpha1.ResourceClaim, va Verdict, b *v1alpha1.ResourceClaim, vb Verdict) bool {
-	if c := va.grantedAt.Compare(vb.grantedAt); c != 0 {
-		return c > 0
-	}
-	return strings.Compare(a.Name, b.Name) < 0
+// Outranks says whether claim a is in force rather than b: it was granted later, or its name is the first of two that were granted at once.
+// Both were verified, so their times can be read. Source: contract §4.
+func Outranks(a, b *v1alpha1.ResourceClaim) bool {
+	grantedA, _, _ := v1alpha1.GrantValidity(a)
+	grantedB, _, _ := v1alpha1.GrantValidity(b)
+	return cmp.Or(grantedA.Compare(grantedB), strings.Compare(b.Name, a.Name)) > 0
 }
 
 // sooner is the earlier of two times, of which zero means never.

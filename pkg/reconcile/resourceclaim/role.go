@@ -73,6 +73,11 @@ func PerClaim(ds *v1alpha1.Datastore) bool {
 	return ds.Spec.Driver == v1alpha1.DriverPostgres && ds.Spec.Roles == v1alpha1.RolesPerClaim
 }
 
+// HasLogin says whether the claim may have a login of its own on the server.
+func HasLogin(claim *v1alpha1.ResourceClaim) bool {
+	return slices.Contains(claim.Finalizers, v1alpha1.RoleFinalizer)
+}
+
 // wantsLogin says whether the claim is to have a login of its own. A Datastore that goes takes the logins along.
 func (in Input) wantsLogin(v Verdict) bool {
 	return v.Approved && in.Claim.DeletionTimestamp == nil && in.Datastore != nil && in.Datastore.DeletionTimestamp == nil && PerClaim(in.Datastore)
@@ -80,7 +85,7 @@ func (in Input) wantsLogin(v Verdict) bool {
 
 // planRole adds what is to be done about the claim's own login, and returns the condition RoleReady. Nil: it has none.
 func (in Input) planRole(v Verdict, p *Plan) *metav1.Condition {
-	wanted, held := in.wantsLogin(v), slices.Contains(in.Claim.Finalizers, v1alpha1.RoleFinalizer)
+	wanted, held := in.wantsLogin(v), HasLogin(in.Claim)
 	if !wanted && !held {
 		return nil
 	}

@@ -4,7 +4,6 @@
 package workspace
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
+	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
 // Binding is one claim that names the Workspace, with the verdict on it.
@@ -108,18 +108,11 @@ func (in Input) standsIn(b Binding) bool {
 		if other.Claim.Spec.Datastore != b.Claim.Spec.Datastore || other.Credentials == nil || other.Claim == b.Claim {
 			continue
 		}
-		if other.Approved || (other.Reason == v1alpha1.ReasonSuperseded && later(other.Claim, b.Claim)) {
+		if other.Approved || (other.Reason == v1alpha1.ReasonSuperseded && resourceclaim.Outranks(other.Claim, b.Claim)) {
 			return false
 		}
 	}
 	return true
-}
-
-// later says whether a was granted after b. Both were verified, so their times can be read.
-func later(a, b *v1alpha1.ResourceClaim) bool {
-	of, _, _ := v1alpha1.GrantValidity(a)
-	than, _, _ := v1alpha1.GrantValidity(b)
-	return cmp.Or(of.Compare(than), strings.Compare(b.Name, a.Name)) > 0
 }
 
 // credentialData is what the credentials Secret holds: every variable of every approved claim, and nothing else.
