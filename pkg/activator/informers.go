@@ -23,6 +23,7 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
+	"github.com/formspec/formspec-operator/pkg/reconcile/hosts"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
@@ -104,7 +105,7 @@ func (a *Activator) workspaceHandler() cache.TypedResourceEventHandler[*v1alpha1
 			if old.UID != cur.UID { // the informer missed that it was deleted and created again
 				gone(old)
 			}
-			if claimsChanged(old, cur) {
+			if hosts.Changed(old, cur) {
 				a.routes.changed()
 			}
 			if !asleep(old) && asleep(cur) {

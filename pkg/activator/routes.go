@@ -4,7 +4,6 @@
 package activator
 
 import (
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -95,12 +94,6 @@ func (r *routes) changed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stale = true
-}
-
-// claimsChanged says whether an update of a Workspace can change who has which host.
-func claimsChanged(old, cur *v1alpha1.Workspace) bool {
-	return old.UID != cur.UID || old.Spec.ClusterClass != cur.Spec.ClusterClass || !slices.Equal(old.Spec.Hosts, cur.Spec.Hosts) ||
-		!slices.Equal(old.Status.Hosts, cur.Status.Hosts)
 }
 
 // asleep says whether the operator holds the Workspace at zero replicas, or has not looked at it yet.

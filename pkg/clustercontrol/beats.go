@@ -93,11 +93,7 @@ func (s *Sender) workBeats(ctx context.Context) {
 				refusedStatus = 0
 				continue
 			}
-			s.metrics.dropped(NodeHealth, dropRefused, len(chunk))
-			if refusedStatus != a.status {
-				s.logRefused(NodeHealth, a, len(chunk))
-			}
-			refusedStatus = a.status
+			refusedStatus = s.drop(NodeHealth, refusedStatus, a, len(chunk))
 		}
 		cancel()
 		s.metrics.dropped(NodeHealth, dropLate, len(records)-sent)

@@ -34,8 +34,8 @@ type Poller struct {
 	wake     chan struct{}
 }
 
-// NewPoller returns a poller that starts after the cursor: 0 asks for everything that the server still has. A new leader does so: what it
-// is told again is not newer than what the Workspaces' status.artifact has, and changes nothing.
+// NewPoller returns a poller that starts after the cursor: 0 asks for everything that the server still has. A new leader may start too early:
+// what it is told again is not newer than what the Workspaces' status.artifact has, and changes nothing.
 func NewPoller(client *Client, after int64, take Take) *Poller {
 	p := &Poller{client: client, take: take, wake: make(chan struct{}, 1)}
 	p.cursor.Store(after)

@@ -35,8 +35,8 @@ type SenderOptions struct {
 	OutboxDir string
 	// OutboxMaxBytes bounds the files in OutboxDir, or the memory without one. 0: outbox.DefaultMaxBytes.
 	OutboxMaxBytes int64
-	// Trusted is called when an endpoint accepts what this operator's key has signed, after it had refused it with 401 or 403. What was
-	// dropped meanwhile must be told anew. It must not block. Nil: nobody.
+	// Trusted is called when a beat of node-health, of which there always is another soon, is accepted after one was refused with 401 or 403.
+	// What was dropped meanwhile must be told anew. It must not block. Nil: nobody.
 	Trusted func()
 }
 
@@ -193,12 +193,7 @@ func (s *Sender) settle(l *lane, a answer, body []byte) {
 	s.outbox.Settle(outbox.Lane(l.endpoint))
 	l.failures = 0
 	if a.outcome == refused {
-		records := countRecords(body)
-		s.metrics.dropped(l.endpoint, dropRefused, records)
-		if l.refused != a.status {
-			s.logRefused(l.endpoint, a, records)
-		}
-		l.refused = a.status
+		l.refused = s.drop(l.endpoint, l.refused, a, countRecords(body))
 	} else {
 		l.refused = 0
 	}
@@ -220,9 +215,15 @@ func (s *Sender) accepted(refused int) {
 	}
 }
 
-func (s *Sender) logRefused(endpoint Endpoint, a answer, records int) {
-	s.logger.Error(nil, "Cluster Control refuses what it is sent; it is dropped. Further refusals are counted and not logged",
-		"endpoint", endpoint, "status", a.status, "records", records, "answer", excerpt(a.body))
+// drop counts records that were refused, and says so unless the last refusal that was logged had the same status. It returns the status,
+// to be remembered as that.
+func (s *Sender) drop(endpoint Endpoint, logged int, a answer, records int) (status int) {
+	s.metrics.dropped(endpoint, dropRefused, records)
+	if logged != a.status {
+		s.logger.Error(nil, "Cluster Control refuses what it is sent; it is dropped. Further refusals are counted and not logged",
+			"endpoint", endpoint, "status", a.status, "records", records, "answer", excerpt(a.body))
+	}
+	return a.status
 }
 
 // pause waits until the endpoint may be asked again. What the server asked for is kept to; else an answer at another endpoint after an

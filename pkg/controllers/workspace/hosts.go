@@ -53,8 +53,7 @@ func (c *Controller) hostHandler() cache.TypedResourceEventHandler[*v1alpha1.Wor
 			}
 		},
 		UpdateFunc: func(old, cur *v1alpha1.Workspace) {
-			if old.UID != cur.UID || old.Spec.ClusterClass != cur.Spec.ClusterClass || !slices.Equal(old.Spec.Hosts, cur.Spec.Hosts) ||
-				!slices.Equal(old.Status.Hosts, cur.Status.Hosts) {
+			if hosts.Changed(old, cur) {
 				c.wakeRivals(old.Spec.Hosts)
 				c.wakeRivals(cur.Spec.Hosts)
 			}

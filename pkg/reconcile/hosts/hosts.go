@@ -34,6 +34,12 @@ type Decision struct {
 	Refused map[types.NamespacedName][]Refusal
 }
 
+// Changed says whether an update of a Workspace can change who has which host.
+func Changed(old, cur *v1alpha1.Workspace) bool {
+	return old.UID != cur.UID || old.Spec.ClusterClass != cur.Spec.ClusterClass || !slices.Equal(old.Spec.Hosts, cur.Spec.Hosts) ||
+		!slices.Equal(old.Status.Hosts, cur.Status.Hosts)
+}
+
 // Accept decides on the hosts of all workspaces. A host is accepted under a suffix that the Workspace's class allows, below it and not at
 // it: the suffix itself belongs to whoever defines the class. Of several claims the oldest wins: that of who has the host already, by
 // status.hosts, and among those who claim it anew that of the oldest Workspace, by (creation time, namespace, name), the order in which
