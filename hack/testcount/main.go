@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command testcount reads the output of one or more runs of "go test -json", prints it for people (a line for each
-// package, everything that a failed test wrote) and counts the tests. Its last line is the count:
+// package, everything that a failed test wrote, what took longest) and counts the tests. Its last line is the count:
 //
 //	12 passed, 0 failed, 1 skipped
 //

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -58,7 +59,20 @@ type report struct {
 	packages map[string]map[string]*testRun // those that have not ended, by import path and test
 	builds   map[string]*strings.Builder    // the compiler's output, by import path
 	total    count
+	slow     []slowTest
 }
+
+// slowTest is a test that took long, with its subtests.
+type slowTest struct {
+	name    string
+	seconds float64
+}
+
+// What is worth a line at the end: so many tests, of those that took so long.
+const (
+	slowTests   = 15
+	slowSeconds = 20
+)
 
 func newReport(out io.Writer) *report {
 	return &report{out: out, packages: map[string]map[string]*testRun{}, builds: map[string]*strings.Builder{}}
@@ -100,6 +114,9 @@ func (r *report) handle(e event) {
 	case pass, fail, skip:
 		run := r.run(e)
 		run.result = e.Action
+		if e.Test != "" && !strings.Contains(e.Test, "/") && e.Elapsed >= slowSeconds {
+			r.slow = append(r.slow, slowTest{name: e.Package + " " + e.Test, seconds: e.Elapsed})
+		}
 		if e.Test == "" {
 			r.endPackage(e)
 		} else if e.Action == pass {
@@ -120,10 +137,14 @@ func (r *report) run(e event) *testRun {
 	return tests[e.Test]
 }
 
-// finish ends the packages whose end never came, because "go test" itself was ended, and returns the count.
+// finish ends the packages whose end never came, because "go test" itself was ended, prints what took longest and returns the count.
 func (r *report) finish() count {
 	for _, name := range slices.Sorted(maps.Keys(r.packages)) {
 		r.endPackage(event{Action: fail, Package: name})
+	}
+	slices.SortFunc(r.slow, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, test := range r.slow[:min(len(r.slow), slowTests)] {
+		fmt.Fprintf(r.out, "slow  %s %.0fs\n", test.name, test.seconds)
 	}
 	return r.total
 }

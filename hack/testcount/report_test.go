@@ -29,6 +29,13 @@ func TestReport(t *testing.T) {
 {"Action":"pass","Package":"p","Elapsed":1.5}`,
 			want: count{passed: 1}, ok: true, shows: "pass  p (1 passed, 0 failed) 1.5s", hides: "chatter",
 		},
+		"what took long is said": {
+			stream: `{"Action":"pass","Package":"p","Test":"TestA/x","Elapsed":90}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":90.4}
+{"Action":"pass","Package":"p","Test":"TestB","Elapsed":3}
+{"Action":"pass","Package":"p","Elapsed":95}`,
+			want: count{passed: 2}, ok: true, shows: "slow  p TestA 90s\n", hides: "TestB",
+		},
 		"failed, and what it wrote is shown": {
 			stream: `{"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: got 1\n"}
