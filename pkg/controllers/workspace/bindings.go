@@ -16,6 +16,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/index"
 	"github.com/formspec/formspec-operator/pkg/datastore/roles"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
@@ -38,9 +39,7 @@ func (c *Controller) bindings(key cache.ObjectName, in *workspace.Input) error {
 		}
 		in.Bindings = append(in.Bindings, binding)
 		if next := j.Verdict.Next; !next.IsZero() {
-			if wait := next.Sub(in.Now); in.Recheck == 0 || wait < in.Recheck {
-				in.Recheck = wait
-			}
+			in.Recheck = reconcile.Sooner(in.Recheck, next.Sub(in.Now))
 		}
 	}
 	for _, reference := range slices.Concat(in.Workspace.Spec.Datastores, in.Workspace.Spec.Cache) {

@@ -17,6 +17,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/controllers/apply"
 	"github.com/formspec/formspec-operator/pkg/controllers/worker"
+	"github.com/formspec/formspec-operator/pkg/reconcile"
 	"github.com/formspec/formspec-operator/pkg/reconcile/condition"
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
@@ -54,10 +55,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	case err != nil && apply.Refusal(err) == nil:
 		return 0, err // a fault that passes says nothing about the Workspace
 	case err != nil:
-		after, refused = apply.RefusalRetry, worker.Terminal(err)
-		if in.Recheck > 0 {
-			after = min(after, in.Recheck) // a grant ends when it ends
-		}
+		after, refused = reconcile.Sooner(apply.RefusalRetry, in.Recheck), worker.Terminal(err) // a grant ends when it ends
 	}
 	c.learn(in, plan)
 	if err := c.updateStatus(ctx, key, in.Workspace, version, plan.Status); err != nil {

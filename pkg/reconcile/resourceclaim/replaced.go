@@ -77,7 +77,7 @@ func (in Input) keepReplaced(v Verdict, p *Plan) *metav1.Condition {
 		if left <= 0 {
 			return nil
 		}
-		p.wait(left)
+		p.again(left)
 		return &metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonRoleReplaced,
 			Message: fmt.Sprintf("the workspace has another login; %s goes once no pod runs with it, at %s at the latest", in.Role.Name, stamp(since.Add(ReplacedDeadline))),

@@ -109,7 +109,7 @@ func (in Input) makeLogin(p *Plan) *metav1.Condition {
 	login, role := in.login(), in.Role
 	switch last := role.Last; {
 	case role.Secret.Exists() && !in.owned():
-		p.wait(conflictRetry)
+		p.again(conflictRetry)
 		taken := reconcile.NameConflict("Secret", role.Secret.Live.Name)
 		return roleNotReady(taken.Reason, taken.Message)
 	case in.loginInForce() && in.origin() == login.String():
@@ -191,7 +191,7 @@ func (in Input) release(wanted bool, p *Plan) {
 		p.Apply = append(p.Apply, in.Role.Secret.Write(blank))
 	}
 	if wanted {
-		p.wait(again)
+		p.again(again)
 	} else {
 		p.Finalizer = reconcile.FinalizerRemove
 	}
@@ -229,21 +229,17 @@ func (p *Plan) due(now time.Time, last *Attempt) bool {
 		wait = min(wait*2, retryLast)
 	}
 	left := wait - now.Sub(last.At)
-	p.wait(left)
+	p.again(left)
 	return left <= 0
 }
 
-// wait looks again after that time, or earlier.
-func (p *Plan) wait(d time.Duration) {
-	if d > 0 && (p.After == 0 || d < p.After) {
-		p.After = d
-	}
-}
+// again makes the plan look again after that long at the latest. Zero: no matter when.
+func (p *Plan) again(after time.Duration) { p.After = reconcile.Sooner(p.After, after) }
 
 // until looks again then, or earlier. Zero: never.
 func (p *Plan) until(now, then time.Time) {
 	if !then.IsZero() {
-		p.wait(then.Sub(now))
+		p.again(then.Sub(now))
 	}
 }
 

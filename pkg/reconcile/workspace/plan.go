@@ -61,11 +61,7 @@ func Make(in Input) Plan {
 }
 
 // again makes the plan look again after that long at the latest. Zero: no matter when.
-func (p *Plan) again(after time.Duration) {
-	if after > 0 && (p.After == 0 || after < p.After) {
-		p.After = after
-	}
-}
+func (p *Plan) again(after time.Duration) { p.After = reconcile.Sooner(p.After, after) }
 
 // converge makes every child what it should be.
 func (in Input) converge() Plan {
