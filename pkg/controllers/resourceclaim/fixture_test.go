@@ -145,11 +145,12 @@ func runWith(t *testing.T, objects func() []runtime.Object, test func(f *fixture
 				Labels:          map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelDatastore: "pg"},
 				Annotations:     map[string]string{v1alpha1.AnnotationRevision: "admin-1"},
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(aDatastore(), v1alpha1.SchemeGroupVersion.WithKind("Datastore"))},
+				ManagedFields:   appliedBy("formspec-datastore"),
 			},
 			Data: map[string][]byte{"uri": []byte("postgres://admin:topsecret@db.example/bank")},
 		})
 		own := formspecinformers.NewSharedInformerFactoryWithOptions(f.formspec, 0, formspecinformers.WithTransform(trim.Own))
-		children := kubeinformers.NewSharedInformerFactoryWithOptions(f.kube, 0, kubeinformers.WithTransform(trim.Children(Name)))
+		children := kubeinformers.NewSharedInformerFactoryWithOptions(f.kube, 0, kubeinformers.WithTransform(trim.Children(Name, "formspec-datastore", "formspec-workspace")))
 		kinds := own.Formspec().V1alpha1()
 		keys := ownerkeys.New(f.kube, "formspec-system")
 		judge := grants.NewJudge(keys, reconcile.Settings{MinGrantVersion: 1, TrustDatastoreKeys: true}, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces())
@@ -296,4 +297,9 @@ func (f *fixture) expectCalls(want ...string) {
 	if got := f.did(); !slices.Equal(got, want) {
 		f.t.Errorf("calls\n got %q\nwant %q", got, want)
 	}
+}
+
+// appliedBy is how a cache knows what a controller applied.
+func appliedBy(manager string) []metav1.ManagedFieldsEntry {
+	return []metav1.ManagedFieldsEntry{{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}}
 }

@@ -39,8 +39,9 @@ func (f *fixture) handed(user, revision string) {
 	f.put("secrets", &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "bank", Name: "formspec-resource-shop-db-credentials",
-			Labels:      map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-			Annotations: map[string]string{v1alpha1.AnnotationWorkspaceName: "shop", v1alpha1.AnnotationCredentials: revision},
+			Labels:        map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+			Annotations:   map[string]string{v1alpha1.AnnotationWorkspaceName: "shop", v1alpha1.AnnotationCredentials: revision},
+			ManagedFields: appliedBy("formspec-workspace"),
 		},
 		Data: map[string][]byte{"FORMSPEC_DATASTORE_PG_USER": []byte(user)},
 	})

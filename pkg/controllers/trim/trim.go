@@ -6,6 +6,7 @@
 package trim
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // Children keeps of managedFields what the given managers applied, from which Extract reads what is ours, and what is to
-// be taken over. It cuts pods down.
+// be taken over. It cuts pods down. Anybody can put our label on objects of theirs: of these it keeps no data.
 func Children(managers ...string) func(any) (any, error) {
 	return func(object any) (any, error) {
 		accessor, err := meta.Accessor(object)
@@ -34,6 +35,10 @@ func Children(managers ...string) func(any) (any, error) {
 			legacy := e.Manager == v1alpha1.LegacyManager && e.Operation == metav1.ManagedFieldsOperationUpdate
 			return e.Subresource != "" || !(ours || legacy)
 		}))
+		trimAnnotations(accessor)
+		if len(accessor.GetManagedFields()) == 0 {
+			dropData(object)
+		}
 		return object, nil
 	}
 }
@@ -45,8 +50,23 @@ func Own(object any) (any, error) {
 		return object, nil
 	}
 	accessor.SetManagedFields(nil)
-	delete(accessor.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	trimAnnotations(accessor)
 	return object, nil
+}
+
+// trimAnnotations keeps our own: others can be 256 KiB, and no decision reads them.
+func trimAnnotations(object metav1.Object) {
+	maps.DeleteFunc(object.GetAnnotations(), func(key, _ string) bool { return !strings.HasPrefix(key, v1alpha1.GroupName+"/") })
+}
+
+// dropData drops what makes an object large that nobody applied on our behalf.
+func dropData(object any) {
+	switch o := object.(type) {
+	case *corev1.Secret:
+		o.Data = nil
+	case *corev1.ConfigMap:
+		o.Data, o.BinaryData = nil, nil
+	}
 }
 
 // Node keeps what is reported of a node.

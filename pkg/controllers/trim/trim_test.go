@@ -40,7 +40,7 @@ func TestChildrenKeepWhatWeApplied(t *testing.T) {
 	mine := entry("formspec-workspace", metav1.ManagedFieldsOperationApply, "")
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "shop", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
+			Name: "shop", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d", v1alpha1.AnnotationSleep: "e"},
 			ManagedFields: []metav1.ManagedFieldsEntry{
 				entry("kubectl", metav1.ManagedFieldsOperationUpdate, ""),
 				entry("formspec-workspace", metav1.ManagedFieldsOperationUpdate, ""),
@@ -53,7 +53,7 @@ func TestChildrenKeepWhatWeApplied(t *testing.T) {
 		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}, Status: appsv1.DeploymentStatus{ReadyReplicas: 2},
 	}
 	want := d.DeepCopy()
-	want.ManagedFields = []metav1.ManagedFieldsEntry{mine}
+	want.ManagedFields, want.Annotations = []metav1.ManagedFieldsEntry{mine}, map[string]string{v1alpha1.AnnotationSleep: "e"}
 	got := transform(t, trim.Children("formspec-workspace"), d)
 	if !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -64,6 +64,34 @@ func TestChildrenThatAreNotOurs(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{entry("kubectl", metav1.ManagedFieldsOperationApply, "")}}}
 	if got := transform(t, trim.Children("formspec-workspace"), service).(*corev1.Service); len(got.ManagedFields) != 0 {
 		t.Errorf("managed fields %v, want none", got.ManagedFields)
+	}
+}
+
+func TestDataOfStrangersIsNotKept(t *testing.T) {
+	applied := []metav1.ManagedFieldsEntry{entry("formspec-workspace", metav1.ManagedFieldsOperationApply, "")}
+	for name, test := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		kept    bool
+	}{
+		"ours":                       {applied, true},
+		"of an operator before us":   {[]metav1.ManagedFieldsEntry{entry(v1alpha1.LegacyManager, metav1.ManagedFieldsOperationUpdate, "")}, true},
+		"somebody's, with our label": {[]metav1.ManagedFieldsEntry{entry("kubectl", metav1.ManagedFieldsOperationUpdate, "")}, false},
+	} {
+		meta := metav1.ObjectMeta{Name: "shop", ManagedFields: test.entries}
+		text, raw := map[string]string{"a": "b"}, map[string][]byte{"a": []byte("b")}
+		for _, object := range []any{&corev1.Secret{ObjectMeta: meta, Data: raw}, &corev1.ConfigMap{ObjectMeta: meta, Data: text}, &corev1.ConfigMap{ObjectMeta: meta, BinaryData: raw}} {
+			got := transform(t, trim.Children("formspec-workspace"), object)
+			var size int
+			switch got := got.(type) {
+			case *corev1.Secret:
+				size = len(got.Data)
+			case *corev1.ConfigMap:
+				size = len(got.Data) + len(got.BinaryData)
+			}
+			if (size > 0) != test.kept {
+				t.Errorf("%s: %T has %d keys, want them kept: %t", name, got, size, test.kept)
+			}
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func run(t *testing.T, objects []runtime.Object, test func(f *fixture)) {
 		f := &fixture{server: newServer(objects...), t: t, desk: restarts.NewDesk()}
 		own := formspecinformers.NewSharedInformerFactoryWithOptions(f.server.formspec, 0, formspecinformers.WithTransform(trim.Own))
 		children := kubeinformers.NewSharedInformerFactoryWithOptions(f.kube, 0,
-			kubeinformers.WithTransform(trim.Children(Name)),
+			kubeinformers.WithTransform(trim.Children(Name, "formspec-datastore", "formspec-resourceclaim")),
 			kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 				o.LabelSelector = v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy
 			}))
