@@ -21,65 +21,77 @@ import (
 // An idle Workspace sleeps, stays asleep over a restart of the operator, and wakes with the next request, also one that came while no
 // operator ran. With it goes its Lease.
 func TestSleepAndWake(t *testing.T) {
-	for name, change := range map[string]func(*v1alpha1.ClusterClass){
-		"WithoutAutoscaler": func(*v1alpha1.ClusterClass) {},
-		"WithAutoscaler":    full,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := given(t)
-			a := s.activator("10.9.0.1", "10.9.0.2")
-			class := s.class(change, economy(15*time.Second))
-			replicas := max(1, class.Spec.Scaling.MinReplicas)
-			shop := s.workspace("shop", class)
-			shop.awake(replicas)
-			shop.passes("10.9.0.1", "10.9.0.2")
-			a.request(shop)
-			if err := shop.asleepNow(); err == nil {
-				t.Error("it sleeps with a request a moment ago")
-			}
-
-			// then
-			shop.asleep()
-			for _, kind := range []string{"HorizontalPodAutoscaler", "PodDisruptionBudget"} {
-				if err := shop.hasChild(kind, replicas > 1); err != nil {
-					t.Error(err)
-				}
-			}
-
-			// when
-			s.restart(syscall.SIGKILL)
-
-			// then
-			s.workspace("probe", class).ready() // the new operator has looked at everything
-			s.lasts(5*time.Second, "it sleeps on", shop.asleepNow)
-
-			// when
-			a.request(shop)
-
-			// then
-			shop.awake(replicas)
-			shop.asleep()
-
-			// when
-			s.whileStopped(func() { a.request(shop) })
-
-			// then
-			shop.awake(replicas)
-
-			// when
-			uid := string(shop.get().UID)
-			s.kubectl("delete", "workspace", "shop")
-
-			// then
-			s.eventually("the Lease is gone", func() error {
-				_, err := s.kube.CoordinationV1().Leases(v1alpha1.ActivatorNamespace).Get(s.Context(), uid, metav1.GetOptions{})
-				if apierrors.IsNotFound(err) {
-					return nil
-				}
-				return fmt.Errorf("get the Lease: %w", errors.Join(err, errors.New("it is still there")))
-			})
-		})
+	s := given(t)
+	a := s.activator("10.9.0.1", "10.9.0.2")
+	plain, scaled := s.class(economy(15*time.Second)), s.class(full, economy(15*time.Second))
+	shops := map[*tenant]int32{ // replicas, awake
+		s.workspace("plain", plain):   1,
+		s.workspace("scaled", scaled): scaled.Spec.Scaling.MinReplicas,
 	}
+	each := func(do func(shop *tenant, replicas int32)) {
+		for shop, replicas := range shops {
+			do(shop, replicas)
+		}
+	}
+	awake := func(shop *tenant, replicas int32) { shop.awake(replicas) }
+	asleep := func(shop *tenant, _ int32) { shop.asleep() }
+	request := func(shop *tenant, _ int32) { a.request(shop) }
+	each(awake)
+	each(func(shop *tenant, _ int32) {
+		shop.passes("10.9.0.1", "10.9.0.2")
+		a.request(shop)
+		if err := shop.asleepNow(); err == nil {
+			t.Errorf("%s sleeps with a request a moment ago", shop.name)
+		}
+	})
+
+	// then
+	each(asleep)
+	each(func(shop *tenant, replicas int32) {
+		for _, kind := range []string{"HorizontalPodAutoscaler", "PodDisruptionBudget"} {
+			if err := shop.hasChild(kind, replicas > 1); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+
+	// when
+	s.restart(syscall.SIGKILL)
+
+	// then
+	s.workspace("probe", plain).ready() // the new operator has looked at everything
+	s.lasts(5*time.Second, "they sleep on", func() (err error) {
+		each(func(shop *tenant, _ int32) { err = errors.Join(err, shop.asleepNow()) })
+		return err
+	})
+
+	// when
+	each(request)
+
+	// then
+	each(awake)
+	each(asleep)
+
+	// when
+	s.whileStopped(func() { each(request) })
+
+	// then
+	each(awake)
+
+	// when
+	each(func(shop *tenant, _ int32) {
+		uid := string(shop.get().UID)
+		s.kubectl("delete", "workspace", shop.name)
+
+		// then
+		s.eventually("the Lease is gone", func() error {
+			_, err := s.kube.CoordinationV1().Leases(v1alpha1.ActivatorNamespace).Get(s.Context(), uid, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("get the Lease: %w", errors.Join(err, errors.New("it is still there")))
+		})
+	})
 }
 
 // A Workspace with requests is never put to sleep, whatever happens to the operator and the API server.

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -21,6 +24,13 @@ type Memory struct {
 	mu        sync.Mutex
 	written   map[cache.ObjectName][]mark
 	rewritten map[childName]reconcile.Rewritten
+	leaving   map[cache.ObjectName]leaving
+}
+
+// leaving is an object in a namespace that is being deleted, and what said so.
+type leaving struct {
+	uid types.UID
+	err error
 }
 
 // childName is one child of one key, which may have several of a kind.
@@ -41,7 +51,7 @@ type Store interface {
 
 // NewMemory returns an empty memory.
 func NewMemory() *Memory {
-	return &Memory{written: map[cache.ObjectName][]mark{}, rewritten: map[childName]reconcile.Rewritten{}}
+	return &Memory{written: map[cache.ObjectName][]mark{}, rewritten: map[childName]reconcile.Rewritten{}, leaving: map[cache.ObjectName]leaving{}}
 }
 
 // Wrote remembers that the sync of key got this resourceVersion from a write that the store's informer will see.
@@ -91,11 +101,33 @@ func (m *Memory) Forget(key cache.ObjectName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.written, key)
+	delete(m.leaving, key)
 	for child := range m.rewritten {
 		if child.key == key {
 			delete(m.rewritten, child)
 		}
 	}
+}
+
+// Send sends a write of the key's object, unless it creates something in a namespace that is known to be going since the last attempt of this
+// object: a namespace never comes back, so that the answer is known, too. What is there can still be changed.
+func (m *Memory) Send(key cache.ObjectName, uid types.UID, write reconcile.Write, send func() (Result, error)) (Result, error) {
+	if !write.Create {
+		return send()
+	}
+	m.mu.Lock()
+	known := m.leaving[key]
+	m.mu.Unlock()
+	if known.uid == uid && known.err != nil {
+		return Result{}, known.err
+	}
+	result, err := send()
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.leaving[key] = leaving{uid, err}
+	}
+	return result, err
 }
 
 // Rewrote remembers that something changed the key's last write of a child, or, without got, that nothing did.

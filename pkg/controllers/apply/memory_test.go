@@ -4,9 +4,14 @@
 package apply_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -143,5 +148,50 @@ func TestARewrittenWriteIsRememberedByChild(t *testing.T) {
 	memory.Forget(shop)
 	if memory.Rewritten(shop, "ConfigMap", "shop") != nil || memory.Rewritten(ledger, "ConfigMap", "shop") == nil {
 		t.Error("forgetting a key must forget its children, and no others")
+	}
+}
+
+// What is refused because a namespace is going is not asked for again, by the same object. What is there can be changed.
+func TestNothingIsCreatedInANamespaceThatIsGoing(t *testing.T) {
+	going := apierrors.NewForbidden(corev1.Resource("secrets"), "x", errors.New("it is being terminated"))
+	going.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	m := apply.NewMemory()
+	var answer error
+	send := func(key cache.ObjectName, uid types.UID, create bool) (asked bool, err error) {
+		_, err = m.Send(key, uid, reconcile.Write{Create: create}, func() (apply.Result, error) {
+			asked = true
+			return apply.Result{}, answer
+		})
+		return asked, err
+	}
+	for _, step := range []struct {
+		what   string
+		answer error
+		key    cache.ObjectName
+		uid    types.UID
+		create bool
+		asked  bool
+		want   error
+	}{
+		{"another refusal", apierrors.NewForbidden(corev1.Resource("secrets"), "x", errors.New("a policy")), shop, "1", true, true, nil},
+		{"the first try", going, shop, "1", true, true, going},
+		{"the second", nil, shop, "1", true, false, going},
+		{"a change", nil, shop, "1", false, true, nil},
+		{"another object", nil, ledger, "1", true, true, nil},
+		{"a successor of the name", nil, shop, "2", true, true, nil},
+	} {
+		answer = step.answer
+		asked, err := send(step.key, step.uid, step.create)
+		if step.want == nil {
+			step.want = step.answer
+		}
+		if asked != step.asked || !errors.Is(err, step.want) {
+			t.Errorf("%s: asked %t, error %v, want %t and %v", step.what, asked, err, step.asked, step.want)
+		}
+	}
+	m.Forget(shop)
+	answer = nil
+	if asked, err := send(shop, "1", true); !asked || err != nil {
+		t.Errorf("once forgotten: asked %t, error %v", asked, err)
 	}
 }

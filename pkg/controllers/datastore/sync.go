@@ -84,7 +84,9 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *reco
 	for _, write := range plan.Apply {
 		kind := ptr.Deref(write.Config.GetKind(), "")
 		klog.FromContext(ctx).V(2).Info("Applying child", "datastore", key, "kind", kind, "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
-		result, err := c.writer.Apply(ctx, write, func(object metav1.Object) bool { return metav1.IsControlledBy(object, in.Datastore) })
+		result, err := c.memory.Send(key, in.Datastore.UID, write, func() (apply.Result, error) {
+			return c.writer.Apply(ctx, write, func(object metav1.Object) bool { return metav1.IsControlledBy(object, in.Datastore) })
+		})
 		if err != nil {
 			return version, err
 		}

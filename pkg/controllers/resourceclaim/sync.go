@@ -75,7 +75,9 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *reso
 	}
 	for _, write := range plan.Apply {
 		klog.FromContext(ctx).V(2).Info("Applying child", "resourceClaim", key, "kind", "Secret", "name", ptr.Deref(write.Config.GetName(), ""), "create", write.Create)
-		result, err := c.writer.Apply(ctx, write, func(object metav1.Object) bool { return metav1.IsControlledBy(object, in.Claim) })
+		result, err := c.memory.Send(key, in.Claim.UID, write, func() (apply.Result, error) {
+			return c.writer.Apply(ctx, write, func(object metav1.Object) bool { return metav1.IsControlledBy(object, in.Claim) })
+		})
 		if err != nil {
 			return version, err
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -52,7 +53,7 @@ func (c *Controller) execute(ctx context.Context, key cache.ObjectName, in *work
 	for pending := plan.Apply; len(pending) > 0; {
 		write := pending[0]
 		pending, sent = pending[1:], append(sent, write)
-		if err := c.apply(ctx, key, write, owns); err == nil {
+		if err := c.apply(ctx, key, in.Workspace.UID, write, owns); err == nil {
 			continue
 		} else if !refused(err, *write.Config.GetKind(), *write.Config.GetName()) {
 			return version, err
@@ -81,10 +82,10 @@ func unsent(writes, sent []reconcile.Write) []reconcile.Write {
 	})
 }
 
-func (c *Controller) apply(ctx context.Context, key cache.ObjectName, write reconcile.Write, owns func(metav1.Object) bool) error {
+func (c *Controller) apply(ctx context.Context, key cache.ObjectName, uid types.UID, write reconcile.Write, owns func(metav1.Object) bool) error {
 	kind, name := ptr.Deref(write.Config.GetKind(), ""), ptr.Deref(write.Config.GetName(), "")
 	klog.FromContext(ctx).V(2).Info("Applying child", "workspace", key, "kind", kind, "name", name, "create", write.Create)
-	result, err := c.writer.Apply(ctx, write, owns)
+	result, err := c.memory.Send(key, uid, write, func() (apply.Result, error) { return c.writer.Apply(ctx, write, owns) })
 	if err != nil {
 		return err
 	}

@@ -107,6 +107,11 @@ func TestANamespaceThatIsGoingIsLeftAlone(t *testing.T) {
 		}
 		pass(10 * time.Minute)
 		f.expectRequests("create Deployment")
+		if err := f.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), "bank", childName+"-config"); err != nil {
+			f.t.Fatal(err)
+		}
+		pass(10 * time.Minute)
+		f.expectRequests()
 
 		f.remove()
 		pass(time.Second)

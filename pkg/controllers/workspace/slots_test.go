@@ -295,7 +295,7 @@ func TestAChildThatExistedIsLookedAtAgain(t *testing.T) {
 					return existed && created, d, apierrors.NewConflict(appsv1.Resource("deployments"), d.Name, errors.New("it is there"))
 				})
 				write := reconcile.Write{Create: true, Config: appsv1ac.Deployment(d.Name, d.Namespace)}
-				c.must(c.apply(t.Context(), cache.MetaObjectToName(ws), write, func(metav1.Object) bool { return true }))
+				c.must(c.apply(t.Context(), cache.MetaObjectToName(ws), ws.UID, write, func(metav1.Object) bool { return true }))
 				<-time.After(batch)
 				synctest.Wait()
 				if woken := c.queue.Len() == 1; woken != existed {

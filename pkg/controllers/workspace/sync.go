@@ -125,7 +125,7 @@ func (c *Controller) vanished(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	if write := workspace.Retain(key.Name, secret); write != nil {
-		return c.apply(ctx, key, *write, func(metav1.Object) bool { return false })
+		return c.apply(ctx, key, "", *write, func(metav1.Object) bool { return false })
 	}
 	return nil
 }
