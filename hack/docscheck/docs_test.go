@@ -204,3 +204,33 @@ func hasHeading(t *testing.T, page, anchor string) bool {
 	}
 	return false
 }
+
+// The table of field cases names tests that exist.
+func TestEveryTestOfAFieldCaseExists(t *testing.T) {
+	exist := map[string]bool{}
+	for _, folder := range []string{"pkg", "test"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			for _, decl := range parse(t, strings.TrimPrefix(path, root)).Decls {
+				if function, ok := decl.(*ast.FuncDecl); ok {
+					exist[function.Name.Name] = true
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(read(t, "docs/field-cases.md"), -1)
+	for _, name := range names {
+		if !exist[name[1]] {
+			t.Errorf("docs/field-cases.md names %s, and there is no such test", name[1])
+		}
+	}
+	if len(names) < 40 {
+		t.Errorf("only %d names were found", len(names))
+	}
+}

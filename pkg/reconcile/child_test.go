@@ -4,6 +4,7 @@
 package reconcile_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -124,5 +125,18 @@ func TestRefused(t *testing.T) {
 		if wantEnd := ": " + message; got.Message[len(got.Message)-len(wantEnd):] != wantEnd {
 			t.Errorf("the message %q does not end in the API server's own words", got.Message)
 		}
+	}
+}
+
+// A webhook that is away may come back by itself, and the words of the next attempt would be others.
+func TestRefusedByAWebhookThatDoesNotAnswer(t *testing.T) {
+	const message = `Internal error occurred: failed calling webhook "deny.example.com": failed to call webhook: Post "https://10.0.0.1:443/": read tcp 10.0.0.9:%s->10.0.0.1:443: reset`
+	first := reconcile.Refused("the pods are refused", strings.Replace(message, "%s", "40001", 1))
+	second := reconcile.Refused("the pods are refused", strings.Replace(message, "%s", "40002", 1))
+	if first != second || first.Reason != "Refused" || first.Stalled || !strings.Contains(first.Message, `webhook "deny.example.com"`) {
+		t.Errorf("the refusals are %+v and %+v, want one that names the webhook and is not stalled", first, second)
+	}
+	if name := reconcile.SilentWebhook(`admission webhook "deny.example.com" denied the request`); name != "" {
+		t.Errorf("the webhook %q has answered", name)
 	}
 }

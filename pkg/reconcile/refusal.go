@@ -28,7 +28,23 @@ func Refused(what, message string) Refusal {
 			Message: what + ". Raise the namespace's ResourceQuota, or ask for less: " + message,
 		}
 	}
+	if webhook := SilentWebhook(message); webhook != "" {
+		return Refusal{
+			Reason:  v1alpha1.ReasonRefused,
+			Message: fmt.Sprintf("%s, because the admission webhook %q, which has to agree, does not answer. Repair it, or remove its configuration", what, webhook),
+		}
+	}
 	return Refusal{Reason: v1alpha1.ReasonRefused, Stalled: true, Message: what + ". Change the policy, or what it objects to: " + message}
+}
+
+// SilentWebhook names the admission webhook that was to be asked and did not answer. Empty: the message is about something else. There is no
+// better sign of it than these words, and what follows them is another with every attempt, such as a port.
+//
+// Source: ErrCallingWebhook in k8s.io/apiserver/pkg/admission/plugin/webhook.
+func SilentWebhook(message string) string {
+	_, rest, _ := strings.Cut(message, `failed calling webhook "`)
+	name, _, _ := strings.Cut(rest, `"`)
+	return name
 }
 
 // NameConflict is the refusal to touch a foreign object that has the name of a child.

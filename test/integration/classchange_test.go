@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,7 +72,7 @@ func (s *scenario) classSays(name, conditionType string, status metav1.Condition
 	return nil
 }
 
-// A class stays while a Workspace names it, says so, and admits nobody.
+// A class stays while a Workspace names it, also one that is going and is held by somebody; it says so, and admits nobody. FR-02.
 func TestAClassThatIsDeletedWhileItIsUsed(t *testing.T) {
 	t.Parallel()
 	s := given(t)
@@ -104,8 +105,23 @@ func TestAClassThatIsDeletedWhileItIsUsed(t *testing.T) {
 		t.Errorf("the pods are %v, were %v", now, pods)
 	}
 
-	// when the last one goes, the class does
-	one.delete(metav1.DeletePropagationBackground)
+	// when the last one is going
+	one.patch(`{"metadata":{"finalizers":["` + v1alpha1.WorkspaceFinalizer + `","example.com/hold"]}}`)
+	one.deleteWith(metav1.DeletePropagationBackground)
+	s.eventually("only somebody holds it", func() error {
+		if have := one.get().Finalizers; !slices.Equal(have, []string{"example.com/hold"}) {
+			return fmt.Errorf("its finalizers are %q", have)
+		}
+		return nil
+	})
+
+	// then
+	s.lasts(time.Second, "the class stays", func() error {
+		return s.classSays(class.Name, v1alpha1.ConditionInUse, metav1.ConditionTrue, v1alpha1.ReasonInUse, "1 workspace names", one.key())
+	})
+
+	// when it is gone, so is the class
+	one.patch(`{"metadata":{"finalizers":null}}`)
 	s.eventually("the class is gone", func() error {
 		if class := s.classNow(class.Name); class != nil {
 			return fmt.Errorf("it has finalizers %q", class.Finalizers)
@@ -114,7 +130,7 @@ func TestAClassThatIsDeletedWhileItIsUsed(t *testing.T) {
 	})
 }
 
-// A class that somebody takes away by force leaves its Workspaces running, and deletable; when it is back, so are they.
+// A class that somebody takes away by force leaves its Workspaces running, and deletable; when it is back, so are they. FR-02.
 func TestAClassThatIsTakenAway(t *testing.T) {
 	t.Parallel()
 	s := given(t)

@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// "kubectl get formspec" answers what there is, how it is and why: every column has a value.
+// "kubectl get formspec" answers what there is, how it is and why: every column has a value. FR-55.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	s := given(t)
@@ -26,6 +27,11 @@ func TestColumns(t *testing.T) {
 	s.workspace("bad", class, func(ws *v1alpha1.Workspace) {
 		ws.Spec.Environment, ws.Spec.Region = v1alpha1.EnvironmentProd, "surabaya"
 	}).failing(v1alpha1.ReasonRegionMismatch)
+	me := s.publishedOwner()
+	me.datastore("files", v1alpha1.DriverFS, "/srv/files").ready()
+	me.datastore("lost", v1alpha1.DriverFS, "").failing(v1alpha1.ReasonSecretNotFound)
+	me.grant("files", "files", "good", version2(time.Now().Add(time.Hour))).approved()
+	me.grant("stale", "files", "bad", both(version2(time.Now().Add(-time.Second)), grantedAt(time.Now().Add(-time.Hour)))).denied(v1alpha1.ReasonExpired)
 	s.eventually("the class counts", func() error {
 		return s.classSays(class.Name, v1alpha1.ConditionInUse, metav1.ConditionTrue, v1alpha1.ReasonInUse, "2 workspaces")
 	})
@@ -39,12 +45,19 @@ func TestColumns(t *testing.T) {
 		{"Workspaces, wide", []string{"workspaces", "-o", "wide"}, []string{"NAME", "READY", "REASON", "PHASE", "CLASS", "REPLICAS", "ENVIRONMENT", "MESSAGE", "AGE"}},
 		{"classes", []string{"fcc", class.Name}, []string{"NAME", "READY", "REASON", "WORKSPACES", "MAX", "SLA", "AGE"}},
 		{"classes, wide", []string{"clusterclass", class.Name, "-o", "wide"}, []string{"NAME", "READY", "REASON", "WORKSPACES", "MAX", "SLA", "REGION", "AGE"}},
+		{"datastores", []string{"fds"}, []string{"NAME", "READY", "REASON", "DRIVER", "OWNER", "AGE"}},
+		{"datastores, wide", []string{"datastores", "-o", "wide"}, []string{"NAME", "READY", "REASON", "DRIVER", "OWNER", "MESSAGE", "AGE"}},
+		{"claims", []string{"frc"}, []string{"NAME", "READY", "REASON", "DATASTORE", "WORKSPACE", "PERMISSION", "AGE"}},
+		{"claims, wide", []string{"resourceclaims.formspec.dev", "-o", "wide"}, []string{"NAME", "READY", "REASON", "DATASTORE", "WORKSPACE", "PERMISSION", "EXPIRES", "MESSAGE", "AGE"}},
 		{"the category, here", []string{"formspec"}, nil},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			out := s.kubectl(append([]string{"get"}, row.args...)...)
 			if row.columns == nil {
-				for _, want := range []string{"clusterclass.formspec.dev/" + class.Name, "workspace.formspec.dev/good", "workspace.formspec.dev/bad"} {
+				for _, want := range []string{
+					"clusterclass.formspec.dev/" + class.Name, "workspace.formspec.dev/good", "workspace.formspec.dev/bad",
+					"datastore.formspec.dev/files", "resourceclaim.formspec.dev/files",
+				} {
 					if !strings.Contains(out, want) {
 						t.Errorf("%s is missing:\n%s", want, out)
 					}
@@ -69,6 +82,37 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// No short name of ours is anybody else's, as "rc" and "ds" would be, and no plural or singular of ours is Kubernetes' own but those of
+// ResourceClaim, which is asked for by its full name. FR-55.
+func TestShortNames(t *testing.T) {
+	t.Parallel()
+	s := given(t)
+	lists, err := s.kube.Discovery().ServerPreferredResources()
+	s.must("discover what there is", err)
+	called := map[string][]string{}
+	for _, list := range lists {
+		for _, r := range list.APIResources {
+			for _, name := range append(r.ShortNames, r.Name, r.SingularName) {
+				called[name] = append(called[name], list.GroupVersion)
+			}
+		}
+	}
+	ours := v1alpha1.SchemeGroupVersion.String()
+	seen := 0
+	for name, groups := range called {
+		if !slices.Contains(groups, ours) {
+			continue
+		}
+		seen++
+		if known := name == "resourceclaims" || name == "resourceclaim"; len(groups) > 1 && !known {
+			t.Errorf("%q is a name of %q", name, groups)
+		}
+	}
+	if seen != 4*3 {
+		t.Errorf("our kinds have %d names, want a plural, a singular and a short one each", seen)
+	}
+}
+
 // cells cuts a line of a table at the beginnings of its columns.
 func cells(header, line string) []string {
 	var starts []int
@@ -88,7 +132,7 @@ func cells(header, line string) []string {
 	return all
 }
 
-// Every field is explained, by the API server itself.
+// Every field is explained, by the API server itself. FR-55.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	s := given(t)

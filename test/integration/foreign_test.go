@@ -88,7 +88,7 @@ var disguises = map[string]func(object, owner *unstructured.Unstructured){
 	},
 }
 
-// An object that is not ours is never touched, wherever its name comes from.
+// An object that is not ours is never touched, wherever its name comes from. FR-03.
 func TestForeignChildren(t *testing.T) {
 	t.Parallel()
 	for _, k := range childKinds {

@@ -275,7 +275,7 @@ func keys(tenants []*tenant) []string {
 	return all
 }
 
-// However many ask at once, no more run than the class admits, and whoever is next is next.
+// However many ask at once, no more run than the class admits, and whoever is next is next. FR-48.
 func TestMaxWorkspaces(t *testing.T) {
 	t.Parallel()
 	s := given(t)

@@ -69,33 +69,40 @@ metadata: {name: probe, labels: {formspec.dev/workspace: probe}}
 `
 )
 
-// What Kubernetes normalises, and what others add on the way in, is no drift: at rest nothing is written.
+// addSidecar adds a container that asks for nothing, and may run in a restricted namespace.
+const addSidecar = `object.spec.template.spec.containers.exists(c, c.name == "sidecar") ? [] :
+          [JSONPatch{op: "add", path: "/spec/template/spec/containers/-", value: Object.spec.template.spec.containers{
+          name: "sidecar", image: "example.com/sidecar:1",
+          securityContext: Object.spec.template.spec.containers.securityContext{allowPrivilegeEscalation: false,
+            capabilities: Object.spec.template.spec.containers.securityContext.capabilities{drop: ["ALL"]}}}}]`
+
+// What Kubernetes normalises, and what others add on the way in, is no drift: at rest nothing is written. FR-13.
 func TestAdditionsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	addLabel := `Object{metadata: Object.metadata{labels: {"example.com/team": "payments"}, annotations: {"example.com/by": "policy"}},
           spec: Object.spec{template: Object.spec.template{metadata: Object.spec.template.metadata{labels: {"example.com/team": "payments"}}}}}`
-	addSidecar := `[JSONPatch{op: "add", path: "/spec/template/spec/containers/-", value: Object.spec.template.spec.containers{
-          name: "sidecar", image: "example.com/sidecar:1",
-          securityContext: Object.spec.template.spec.containers.securityContext{allowPrivilegeEscalation: false,
-            capabilities: Object.spec.template.spec.containers.securityContext.capabilities{drop: ["ALL"]}}}}]`
+	const pullPolicy = `[JSONPatch{op: "add", path: "/spec/template/spec/containers/0/imagePullPolicy", value: "Never"}]`
 	for name, row := range map[string]struct {
 		given     func(*scenario)
 		resources v1alpha1.WorkspaceResources
 		present   string // in the Deployment or its pods
 	}{
 		"quantities that are normalised": {func(*scenario) {}, v1alpha1.WorkspaceResources{CPU: "1000m", Memory: "1024Mi"}, `{"cpu":"1","memory":"1Gi"}`},
+		"quantities that are rounded":    {func(*scenario) {}, v1alpha1.WorkspaceResources{CPU: "100500u", Memory: "300.0001Mi"}, `"cpu":"101m"`},
 		"limits of a LimitRange": {func(s *scenario) {
-			_, err := s.cluster.kubectlWith(s.Context(), `
+			s.apply(`
 apiVersion: v1
 kind: LimitRange
 metadata: {name: limits}
 spec: {limits: [{type: Container, default: {cpu: "3"}}]}
-`, "-n", s.namespace, "apply", "-f", "-")
-			s.must("apply the LimitRange", err)
+`)
 		}, v1alpha1.WorkspaceResources{}, `"cpu":"3"`},
 		"labels of a policy": {func(s *scenario) {
 			s.mutate("apps", "v1", "deployments", "ApplyConfiguration", "applyConfiguration", addLabel, probeDeployment, "payments")
 		}, v1alpha1.WorkspaceResources{}, "payments"},
+		"an imagePullPolicy of a policy": {func(s *scenario) {
+			s.mutate("apps", "v1", "deployments", "JSONPatch", "jsonPatch", pullPolicy, probeDeployment, `"Never"`)
+		}, v1alpha1.WorkspaceResources{}, `"imagePullPolicy":"Never"`},
 		"a sidecar of a policy": {func(s *scenario) {
 			s.mutate("apps", "v1", "deployments", "JSONPatch", "jsonPatch", addSidecar, probeDeployment, "sidecar")
 		}, v1alpha1.WorkspaceResources{}, "sidecar"},
@@ -139,7 +146,7 @@ spec: {limits: [{type: Container, default: {cpu: "3"}}]}
 	}
 }
 
-// Whoever rewrites what is ours wins, is not fought, and is named; the Workspace is as Ready as ever. When it stops, ours is back.
+// Whoever rewrites what is ours wins, is not fought, and is named; the Workspace is as Ready as ever. When it stops, ours is back. FR-13.
 func TestOverridesAreNotFought(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

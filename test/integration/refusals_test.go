@@ -21,7 +21,7 @@ const (
 	readyWithin = 60 * time.Second
 )
 
-// Whoever refuses something, the Workspace says so in their words, and recovers on its own.
+// Whoever refuses something, the Workspace says so in their words, and recovers on its own. FR-30.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const notAllowed = "this namespace runs no servers"
@@ -63,6 +63,27 @@ func TestRefusals(t *testing.T) {
 			fix: func(s *scenario, _ *v1alpha1.ClusterClass) {
 				s.kubectl("delete", "validatingadmissionpolicybinding", s.namespace)
 			},
+		},
+		"a webhook that does not answer": {
+			cause:  (*scenario).deadWebhook,
+			reason: v1alpha1.ReasonRefused,
+			texts:  []string{`the admission webhook "dead.example.com"`, "does not answer"},
+			fix: func(s *scenario, _ *v1alpha1.ClusterClass) {
+				s.kubectl("delete", "validatingwebhookconfiguration", s.namespace)
+			},
+		},
+		"a LimitRange of less": {
+			cause: func(s *scenario) {
+				s.apply(`
+apiVersion: v1
+kind: LimitRange
+metadata: {name: limits}
+spec: {limits: [{type: Container, max: {memory: 128Mi}}]}
+`)
+			},
+			reason: v1alpha1.ReasonRefused,
+			texts:  []string{"maximum memory usage per Container is 128Mi"},
+			fix:    func(s *scenario, _ *v1alpha1.ClusterClass) { s.kubectl("delete", "limitrange", "limits") },
 		},
 		"an image that crashes": {
 			class:  func(c *v1alpha1.ClusterClass) { c.Spec.ResourceImage = "example.com/app:broken" },
@@ -171,14 +192,32 @@ spec:
   validationActions: [Deny]
   matchResources:
     namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
-`, "validatingadmissionpolicy,validatingadmissionpolicybinding", `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: probe}
-spec:
-  selector: {matchLabels: {a: b}}
-  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: "i:1"}]}}
-`, func(_ string, err error) bool { return err != nil })
+`, "validatingadmissionpolicy,validatingadmissionpolicybinding", probeDeployment, func(_ string, err error) bool { return err != nil })
+}
+
+// deadWebhook lets a webhook be asked about all Deployments of the namespace that is not there.
+func (s *scenario) deadWebhook() {
+	s.Helper()
+	s.policy(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: NAMESPACE}
+webhooks:
+- name: dead.example.com
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  rules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
+  failurePolicy: Fail
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`, "validatingwebhookconfiguration", probeDeployment, func(_ string, err error) bool { return err != nil })
+}
+
+// apply applies documents in the scenario's namespace.
+func (s *scenario) apply(documents string) {
+	s.Helper()
+	_, err := s.cluster.kubectlWith(s.Context(), documents, "-n", s.namespace, "apply", "-f", "-")
+	s.must("apply", err)
 }
 
 // policy applies admission policies named after the namespace, in which NAMESPACE stands for that, and waits until they are in force: until
@@ -214,7 +253,7 @@ func TestDemandsThatAreMet(t *testing.T) {
 	}
 }
 
-// An autoscaler that cannot see any use is told, and costs nobody their Ready.
+// An autoscaler that cannot see any use is told, and costs nobody their Ready. FR-09; that it sees it is in TestReports, which has metrics.
 func TestAutoscalingWithoutMetrics(t *testing.T) {
 	t.Parallel()
 	s := given(t)

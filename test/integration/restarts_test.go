@@ -6,10 +6,7 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +15,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// A new operator finds nothing to do, and catches up with what happened while there was none. Not parallel: it stops the operator.
+// A new operator catches up with what happened while there was none. Not parallel: it stops the operator.
 func TestDatastoresAcrossRestarts(t *testing.T) {
 	s := given(t)
 	me, class := s.publishedOwner(), s.class()
@@ -35,30 +32,6 @@ func TestDatastoresAcrossRestarts(t *testing.T) {
 	}
 	for _, shop := range shops {
 		shop.ready()
-	}
-	bad := me.datastore("bad", v1alpha1.DriverPostgres, users["pg-0"].uriWith("wrong"))
-	bad.failing(v1alpha1.ReasonAuthenticationFailed)
-	others := func(r request) bool { return !strings.Contains(r.Object.Name, "probe") && r.resource() != "events" }
-	s.eventually("the operator is quiet", func() error {
-		start := s.now()
-		for time.Since(start.received) < 2*time.Second {
-			if err := nothing(s.sent(start, request.write, others)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-
-	// when
-	start := s.now()
-	s.restart(syscall.SIGKILL)
-	s.workspace("probe", class).ready() // it was the last in the queue
-
-	// then
-	s.lasts(3*time.Second, "the new operator writes nothing", func() error { return nothing(s.sent(start, request.write, others)) })
-	reads := s.sent(start, others, func(r request) bool { return !r.write() && r.Object.Name != "bad" })
-	if err := nothing(reads); err != nil {
-		t.Errorf("the new operator has read what it knew: %v", err)
 	}
 
 	// when

@@ -72,7 +72,7 @@ func (env *environment) contender(t *testing.T, name string) *process {
 	return p
 }
 
-// limitOutlivesTheLeader kills the leader while a crowd asks for the slots of a class, and again once they are taken.
+// limitOutlivesTheLeader kills the leader while a crowd asks for the slots of a class, and again once they are taken. FR-48.
 func limitOutlivesTheLeader(t *testing.T, env *environment) {
 	t.Helper()
 	first := givenIn(t, env)

@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
@@ -33,10 +34,11 @@ func (s *scenario) doomed(suffix string) *scenario {
 }
 
 // A namespace that cannot go, because somebody holds one of its objects, is no reason for a flood of requests or errors, and no other
-// namespace waits for it.
+// namespace waits for it. FR-05.
 func TestANamespaceThatLingers(t *testing.T) {
 	t.Parallel()
 	const finalizer = "example.com/hold"
+	hold := `{"metadata":{"finalizers":["` + finalizer + `"]}}`
 	for name, prepare := range map[string]func(*tenant){
 		"as it is": func(*tenant) {},
 		"a Workspace that is deleted already": func(w *tenant) {
@@ -49,6 +51,14 @@ func TestANamespaceThatLingers(t *testing.T) {
 			s := w.scenario
 			s.kubectl("delete", "service", names.Deployment(w.name)) // it is about to be made again
 		},
+		"a Datastore and a claim that somebody holds": func(w *tenant) {
+			me := w.publishedOwner()
+			pg := me.datastore("files", v1alpha1.DriverFS, "/srv/files").ready()
+			claim := me.grant("files", "files", w.name).approved()
+			pg.patch(hold)
+			claim.patch(hold)
+			w.kubectl("delete", "secret", names.Datastore("files"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +67,7 @@ func TestANamespaceThatLingers(t *testing.T) {
 			there := s.doomed("doomed")
 			shop := there.workspace("shop", class).ready()
 			for _, kind := range []string{"ConfigMap", "Deployment"} {
-				shop.patchChild(kindOf(kind), `{"metadata":{"finalizers":["`+finalizer+`"]}}`)
+				shop.patchChild(kindOf(kind), hold)
 			}
 			start := s.now()
 
@@ -111,6 +121,9 @@ func TestANamespaceThatLingers(t *testing.T) {
 				}
 				shop.patch(`{"metadata":{"finalizers":null}}`)
 			}
+			for _, resource := range []string{"datastores", "resourceclaims"} {
+				there.letGo(resource, finalizer)
+			}
 			s.eventually("the namespace is gone", func() error {
 				_, err := s.kube.CoreV1().Namespaces().Get(t.Context(), there.namespace, metav1.GetOptions{})
 				if apierrors.IsNotFound(err) {
@@ -119,6 +132,21 @@ func TestANamespaceThatLingers(t *testing.T) {
 				return errors.Join(errors.New("it is still there"), err)
 			})
 		})
+	}
+}
+
+// letGo takes the only finalizer from the objects of one of our kinds.
+func (s *scenario) letGo(resource, finalizer string) {
+	s.Helper()
+	api := s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(resource)).Namespace(s.namespace)
+	list, err := api.List(s.Context(), metav1.ListOptions{})
+	s.must("list the "+resource, err)
+	for _, object := range list.Items {
+		if have := object.GetFinalizers(); len(have) != 1 || have[0] != finalizer {
+			s.Errorf("%s/%s has the finalizers %q, want only somebody's", resource, object.GetName(), have)
+		}
+		_, err := api.Patch(s.Context(), object.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		s.must("let go of the "+resource, err)
 	}
 }
 

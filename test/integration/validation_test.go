@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What Kubernetes could never run is refused before it is stored, with the field that is wrong; whatever was valid once stays so.
+// What Kubernetes could never run is refused before it is stored, with the field that is wrong; whatever was valid once stays so. FR-55.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	s := given(t)

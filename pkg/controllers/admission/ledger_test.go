@@ -177,6 +177,14 @@ func TestAdmissionIsSticky(t *testing.T) {
 	wantNames(t, "newly admitted to the free slot", enter(ledger, lower, younger, older), "older")
 }
 
+func TestARaisedLimitAdmitsTheOldest(t *testing.T) {
+	a, b, c, d := workspace("a", "std", 1), workspace("b", "std", 2), workspace("c", "std", 3), workspace("d", "std", 4)
+	ledger := line(a, b, c, d)
+	wantNames(t, "admitted to one slot", enter(ledger, limited("std", 1), d, c, b, a), "a")
+	wantNames(t, "admitted to two more", enter(ledger, limited("std", 3), d, c, b), "c", "b")
+	wantNames(t, "admitted once there is no limit", enter(ledger, limited("std", 0), d), "d")
+}
+
 func TestAFreedSlotWakesTheNextInTheLine(t *testing.T) {
 	a, b, c, d := workspace("a", "std", 1), workspace("b", "std", 2), workspace("c", "std", 3), workspace("d", "std", 4)
 	ledger, class := line(a, b, c, d), limited("std", 1)

@@ -54,6 +54,7 @@ func TestARefusedWriteShowsInTheStatus(t *testing.T) {
 		"a policy":              {apierrors.NewForbidden(things, "x", errors.New("denied by policy")), v1alpha1.ReasonRefused},
 		"the schema":            {apierrors.NewInvalid(schema.GroupKind{Kind: "Thing"}, "x", nil), v1alpha1.ReasonRefused},
 		"a webhook's complaint": {apierrors.NewBadRequest("admission webhook denied the request"), v1alpha1.ReasonRefused},
+		"a webhook's silence":   {apierrors.NewInternalError(errors.New(`failed calling webhook "deny.example.com": refused`)), v1alpha1.ReasonRefused},
 	} {
 		for _, request := range children {
 			t.Run(name+" at "+request, func(t *testing.T) {

@@ -43,6 +43,7 @@ func TestResources(t *testing.T) {
 		"what is stated is request and limit in an economy class": {[]option{scaleToZero, resources("2", "4Gi")}, "cpu 2/2 memory 4Gi/4Gi"},
 		"nothing stated: no CPU limit":                            {nil, "cpu 250m/- memory 256Mi/512Mi"},
 		"nothing stated in an economy class":                      {[]option{scaleToZero}, "cpu 50m/- memory 64Mi/256Mi"},
+		"what is finer than the API server stores":                {[]option{resources("100500u", "0.0001")}, "cpu 101m/101m memory 1m/1m"},
 		"CPU alone is stated":                                     {[]option{resources("1500m", "")}, "cpu 1500m/1500m memory 256Mi/512Mi"},
 		"memory alone is stated":                                  {[]option{resources("", "1Gi")}, "cpu 250m/- memory 1Gi/1Gi"},
 		"memory alone is stated in an economy class":              {[]option{scaleToZero, resources("", "1Gi")}, "cpu 50m/- memory 1Gi/1Gi"},

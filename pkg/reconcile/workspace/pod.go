@@ -117,15 +117,22 @@ func (in Input) resources() *corev1ac.ResourceRequirementsApplyConfiguration {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	if stated := in.Workspace.Spec.Resources.CPU; stated != "" {
 		cpu = stated
-		limits[corev1.ResourceCPU] = resource.MustParse(cpu)
+		limits[corev1.ResourceCPU] = quantity(cpu)
 	}
 	if stated := in.Workspace.Spec.Resources.Memory; stated != "" {
 		memory, limit = stated, stated
 	}
-	requests[corev1.ResourceCPU] = resource.MustParse(cpu)
-	requests[corev1.ResourceMemory] = resource.MustParse(memory)
-	limits[corev1.ResourceMemory] = resource.MustParse(limit)
+	requests[corev1.ResourceCPU] = quantity(cpu)
+	requests[corev1.ResourceMemory] = quantity(memory)
+	limits[corev1.ResourceMemory] = quantity(limit)
 	return corev1ac.ResourceRequirements().WithRequests(requests).WithLimits(limits)
+}
+
+// quantity is rounded up to thousandths, as the API server stores it: what is finer would look like somebody else's change.
+func quantity(text string) resource.Quantity {
+	q := resource.MustParse(text)
+	q.RoundUp(resource.Milli)
+	return q
 }
 
 // image is the class's, to try a version on one tier first, or the operator's.

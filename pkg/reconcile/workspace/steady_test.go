@@ -4,6 +4,7 @@
 package workspace_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -16,19 +17,43 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/workspace"
 )
 
-// A map that is walked in its random order would show within a few renderings, and would roll pods without end.
+// A map that is walked in its random order, or the order of a cache, which has none, would show within a few renderings, and would roll pods
+// without end. FR-12.
 func TestRenderingAThousandTimesIsByteEqual(t *testing.T) {
-	for _, name := range samples {
+	claims := bound(binding("pg-a"), binding("cache", readOnly), binding("files", denied(v1alpha1.ReasonExpired)), binding("search"),
+		binding("pg-a", denied(v1alpha1.ReasonSuperseded), func(b *workspace.Binding) { b.Claim.Name = "older" }),
+		binding("pg.a", func(b *workspace.Binding) { b.Claim.Name = "the same variables" }))
+	const variables = 3 + 3*7 // of our own, and of three claims
+	inputs := map[string]workspace.Input{
+		"three claims": given(minimum(2), autoScaling, claims),
+		"pods that do not run": given(minimum(2), claims, settled,
+			pods(waits("RunContainerError", "first"), unschedulable("full"), waits("RunContainerError", "third"), all(ended(2, 1, "Error"), runs))),
+		"datastores that are not bound": given(lists("files", "", v1alpha1.DriverFS), lists("gone", "", ""), lists("pg.a", "", v1alpha1.DriverPostgres), claims),
+	}
+	for _, name := range []string{"bank-mandiri", "economy"} { // every kind of child
+		inputs["the sample "+name] = sample(t, name)
+	}
+	if env := template(inputs["three claims"]).Spec.Containers[0].Env; len(env) != variables {
+		t.Fatalf("three claims give %d variables, want %d", len(env), variables)
+	}
+	for name, in := range inputs {
 		t.Run(name, func(t *testing.T) {
-			in := sample(t, name)
+			random := rand.New(rand.NewPCG(1, 2))
 			first := asJSON(workspace.Make(in))
 			for range 999 {
+				in.Bindings, in.Pods = shuffled(random, in.Bindings), shuffled(random, in.Pods)
 				if again := asJSON(workspace.Make(in)); first != again {
 					t.Fatalf("the same input rendered differently:\n%s", diff.Diff(fields(first), fields(again)))
 				}
 			}
 		})
 	}
+}
+
+func shuffled[T any](random *rand.Rand, list []T) []T {
+	list = slices.Clone(list)
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
 }
 
 func TestThePlanOfASteadyStateIsEmpty(t *testing.T) {
