@@ -232,7 +232,7 @@ func (p *predecessor) isTakenOver() error {
 	}
 	autoscaler, err := p.kube.AutoscalingV2().HorizontalPodAutoscalers(p.namespace).Get(p.Context(), names.Deployment(p.name), metav1.GetOptions{})
 	p.must("get the HorizontalPodAutoscaler", err)
-	if m := autoscaler.Spec.Metrics; len(m) != 1 || m[0].ContainerResource == nil || m[0].ContainerResource.Name != corev1.ResourceCPU {
+	if len(autoscaler.Spec.Metrics) != 1 || autoscaler.Spec.Metrics[0].Resource.Name != corev1.ResourceCPU {
 		return fmt.Errorf("the HorizontalPodAutoscaler is %+v", autoscaler.Spec)
 	}
 	return nil
