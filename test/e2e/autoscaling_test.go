@@ -21,7 +21,7 @@ func (s *scenario) metricsAPI() {
 	s.must("add a metrics server", s.metricsErr)
 }
 
-// The autoscaler finds the pods of a Workspace and what share of their request they use, which it can only if they have one. FR-09.
+// The autoscaler finds the pods of a Workspace and what share of their request they use, which it can only if they have one.
 func TestAutoscalerSeesThePods(t *testing.T) {
 	t.Parallel()
 	s := given(t)
@@ -36,7 +36,7 @@ func TestAutoscalerSeesThePods(t *testing.T) {
 			return err
 		}
 		for _, m := range hpa.Status.CurrentMetrics {
-			if m.Type == autoscalingv2.ContainerResourceMetricSourceType && m.ContainerResource.Current.AverageUtilization != nil {
+			if m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource.Current.AverageUtilization != nil {
 				return nil
 			}
 		}

@@ -69,18 +69,15 @@ metadata: {name: probe, labels: {formspec.dev/workspace: probe}}
 `
 )
 
-// addSidecar adds a container that asks for nothing, and may run in a restricted namespace.
-const addSidecar = `object.spec.template.spec.containers.exists(c, c.name == "sidecar") ? [] :
-          [JSONPatch{op: "add", path: "/spec/template/spec/containers/-", value: Object.spec.template.spec.containers{
-          name: "sidecar", image: "example.com/sidecar:1",
-          securityContext: Object.spec.template.spec.containers.securityContext{allowPrivilegeEscalation: false,
-            capabilities: Object.spec.template.spec.containers.securityContext.capabilities{drop: ["ALL"]}}}}]`
-
 // What Kubernetes normalises, and what others add on the way in, is no drift: at rest nothing is written. FR-13.
 func TestAdditionsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	addLabel := `Object{metadata: Object.metadata{labels: {"example.com/team": "payments"}, annotations: {"example.com/by": "policy"}},
           spec: Object.spec{template: Object.spec.template{metadata: Object.spec.template.metadata{labels: {"example.com/team": "payments"}}}}}`
+	addSidecar := `[JSONPatch{op: "add", path: "/spec/template/spec/containers/-", value: Object.spec.template.spec.containers{
+          name: "sidecar", image: "example.com/sidecar:1",
+          securityContext: Object.spec.template.spec.containers.securityContext{allowPrivilegeEscalation: false,
+            capabilities: Object.spec.template.spec.containers.securityContext.capabilities{drop: ["ALL"]}}}}]`
 	const pullPolicy = `[JSONPatch{op: "add", path: "/spec/template/spec/containers/0/imagePullPolicy", value: "Never"}]`
 	for name, row := range map[string]struct {
 		given     func(*scenario)

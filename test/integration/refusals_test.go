@@ -253,7 +253,7 @@ func TestDemandsThatAreMet(t *testing.T) {
 	}
 }
 
-// An autoscaler that cannot see any use is told, and costs nobody their Ready. FR-09; that it sees it is in TestReports, which has metrics.
+// An autoscaler that cannot see any use is told, and costs nobody their Ready.
 func TestAutoscalingWithoutMetrics(t *testing.T) {
 	t.Parallel()
 	s := given(t)

@@ -42,8 +42,6 @@ func TestReports(t *testing.T) {
 	me.datastore("cache", v1alpha1.DriverMemory, "memory://"+secret)
 	me.grant("files", "files", "shop")
 	shop := s.workspace("shop", class, func(ws *v1alpha1.Workspace) { ws.Spec.Owner = secret }).ready()
-	s.mutate("apps", "v1", "deployments", "JSONPatch", "jsonPatch", addSidecar, probeDeployment, "sidecar")
-	scaled := s.workspace("scaled", s.class(full))
 
 	t.Run("nodes", func(t *testing.T) {
 		nodes, err := s.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -153,18 +151,6 @@ func TestReports(t *testing.T) {
 		consumed(2) // by the newer one
 		shop.hasRevisions(3)
 		s.must("read the hash", shop.hasHash("sha256:second"))
-	})
-	t.Run("an autoscaler sees what is used, a sidecar or not", func(*testing.T) { // FR-09
-		s.eventually("it works", func() error {
-			out := s.kubectl("get", "hpa", scaled.deployment().Name, "--no-headers")
-			if want := fmt.Sprintf("%d%%/70%%", 100*(podMillicores-sidecarMillicores)/250); !strings.Contains(out, want) {
-				return fmt.Errorf("its target is not %s: %s", want, out)
-			}
-			return condition(scaled.get(), v1alpha1.ConditionAutoscalingActive, metav1.ConditionTrue, v1alpha1.ReasonScalingActive)
-		})
-		if have := len(scaled.deployment().Spec.Template.Spec.Containers); have != 2 {
-			t.Errorf("the pods have %d containers: this test shows little", have)
-		}
 	})
 	t.Run("what goes", func(*testing.T) {
 		files.delete()

@@ -22,11 +22,10 @@ import (
 
 // What usageAPI says of each pod and each node, at any time.
 const (
-	sidecarMillicores = 10
-	podMillicores     = 100 // with those of the sidecar
-	podBytes          = 64 << 20
-	nodeMillicores    = 700
-	nodeBytes         = 3 << 30
+	podMillicores  = 100
+	podBytes       = 64 << 20
+	nodeMillicores = 700
+	nodeBytes      = 3 << 30
 )
 
 // usageAPI serves metrics.k8s.io behind the API server, as metrics-server does, so that rights count. Everything that runs uses the same.
@@ -121,8 +120,8 @@ func (u *usageAPI) pods(r *http.Request, namespace string) (*metricsv1beta1.PodM
 			ObjectMeta: metav1.ObjectMeta{Name: pods.Items[i].Name, Namespace: pods.Items[i].Namespace},
 			Timestamp:  metav1.Now(), Window: metav1.Duration{Duration: 10 * time.Second},
 			Containers: []metricsv1beta1.ContainerMetrics{
-				{Name: "formspec-resource", Usage: amounts(podMillicores-sidecarMillicores, podBytes-1<<20)},
-				{Name: "sidecar", Usage: amounts(sidecarMillicores, 1<<20)},
+				{Name: "formspec-resource", Usage: amounts(podMillicores-10, podBytes-1<<20)},
+				{Name: "sidecar", Usage: amounts(10, 1<<20)},
 			},
 		})
 	}

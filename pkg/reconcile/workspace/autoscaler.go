@@ -15,8 +15,7 @@ import (
 const targetCPU = 70
 
 // autoscaler is the HorizontalPodAutoscaler of a class with auto-scaling. It stays while the workspace sleeps: at zero replicas it only
-// reports ScalingDisabled. It looks at the app's container alone: a sidecar that somebody adds without a CPU request would leave it without
-// any figure of the whole pod, and one with a request would dilute it.
+// reports ScalingDisabled.
 func (in Input) autoscaler() *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
 	name := names.Deployment(in.Workspace.Name)
 	return autoscalingv2ac.HorizontalPodAutoscaler(name, in.Workspace.Namespace).
@@ -24,7 +23,7 @@ func (in Input) autoscaler() *autoscalingv2ac.HorizontalPodAutoscalerApplyConfig
 		WithSpec(autoscalingv2ac.HorizontalPodAutoscalerSpec().
 			WithScaleTargetRef(autoscalingv2ac.CrossVersionObjectReference().WithAPIVersion("apps/v1").WithKind("Deployment").WithName(name)).
 			WithMinReplicas(in.minimum()).WithMaxReplicas(in.maximum()).
-			WithMetrics(autoscalingv2ac.MetricSpec().WithType(autoscalingv2.ContainerResourceMetricSourceType).
-				WithContainerResource(autoscalingv2ac.ContainerResourceMetricSource().WithContainer(containerName).WithName(corev1.ResourceCPU).
+			WithMetrics(autoscalingv2ac.MetricSpec().WithType(autoscalingv2.ResourceMetricSourceType).
+				WithResource(autoscalingv2ac.ResourceMetricSource().WithName(corev1.ResourceCPU).
 					WithTarget(autoscalingv2ac.MetricTarget().WithType(autoscalingv2.UtilizationMetricType).WithAverageUtilization(targetCPU)))))
 }
