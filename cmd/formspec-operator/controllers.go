@@ -48,8 +48,10 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		return nil, fmt.Errorf("register the reconcile metrics: %w", err)
 	}
 	var workspaceInformers []formspecv1alpha1.TypedWorkspaceInformer
+	var datastoreInformers []formspecv1alpha1.TypedDatastoreInformer
 	for _, s := range d.scopes {
 		workspaceInformers = append(workspaceInformers, s.formspec.Formspec().V1alpha1().Workspaces())
+		datastoreInformers = append(datastoreInformers, s.formspec.Formspec().V1alpha1().Datastores())
 	}
 	classes, err := clusterclass.New(ctx, clusterclass.Config{
 		FormSpec:       d.write.formspec,
@@ -83,7 +85,8 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 	}
 	for i, s := range d.scopes {
 		own := s.formspec.Formspec().V1alpha1()
-		judge := grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces())
+		judge := grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces(),
+			slices.Delete(slices.Clone(datastoreInformers), i, i+1)...)
 		datastores, err := datastore.New(ctx, datastore.Config{
 			Scope:          s.namespace,
 			Client:         d.write.kube,
