@@ -87,9 +87,17 @@ type fixture struct {
 	woken []string // Datastores
 }
 
+// trusting is a judge's settings by default.
+var trusting = resourceclaim.Settings{MinGrantVersion: 1, TrustDatastoreKeys: true}
+
 // judged gives the test a judge who has read these objects, and the ConfigMap unless it is nil. What is in the namespace "elsewhere" is in the
 // other scope.
 func judged(t *testing.T, config *corev1.ConfigMap, objects []runtime.Object, test func(*fixture)) {
+	t.Helper()
+	judgedBy(t, trusting, config, objects, test)
+}
+
+func judgedBy(t *testing.T, settings resourceclaim.Settings, config *corev1.ConfigMap, objects []runtime.Object, test func(*fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -103,8 +111,7 @@ func judged(t *testing.T, config *corev1.ConfigMap, objects []runtime.Object, te
 		}
 		own, others := formspecinformers.NewSharedInformerFactory(f.here, 0), formspecinformers.NewSharedInformerFactory(f.elsewhere, 0)
 		kinds, keys := own.Formspec().V1alpha1(), ownerkeys.New(f.kube, "formspec-system")
-		f.Judge = grants.NewJudge(keys, resourceclaim.Settings{MinGrantVersion: 1, TrustDatastoreKeys: true}, kinds.ResourceClaims(), kinds.Datastores(),
-			kinds.Workspaces(), others.Formspec().V1alpha1().Datastores())
+		f.Judge = grants.NewJudge(keys, settings, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces(), others.Formspec().V1alpha1().Datastores())
 		listed := f.ListedHandler(func(ds *v1alpha1.Datastore) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

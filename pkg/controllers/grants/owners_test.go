@@ -62,6 +62,18 @@ func TestWhichKeysCount(t *testing.T) {
 	}
 }
 
+// Where no Datastore's key counts, the absence of the others is an outage for everybody, and withdraws nothing.
+func TestAnOutageWhereDatastoresAreNotTrusted(t *testing.T) {
+	strict := trusting
+	strict.TrustDatastoreKeys = false
+	judgedBy(t, strict, nil, []runtime.Object{datastore("pg")}, func(f *fixture) {
+		in, err := f.Input(claim("c", "pg", time.Hour, ownerKey), start)
+		if err != nil || in.OwnerKeys.State != resourceclaim.KeysUnavailable {
+			t.Errorf("the keys are in state %d (%v)", in.OwnerKeys.State, err)
+		}
+	})
+}
+
 // In the outage, anybody's key in a new Datastore of the owner convinces nobody, neither of a claim nor of what a Workspace gets.
 func TestAForgedKeyInAnOutage(t *testing.T) {
 	objects := []runtime.Object{
