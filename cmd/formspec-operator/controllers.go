@@ -48,10 +48,8 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 		return nil, fmt.Errorf("register the reconcile metrics: %w", err)
 	}
 	var workspaceInformers []formspecv1alpha1.TypedWorkspaceInformer
-	var datastoreInformers []formspecv1alpha1.TypedDatastoreInformer
 	for _, s := range d.scopes {
 		workspaceInformers = append(workspaceInformers, s.formspec.Formspec().V1alpha1().Workspaces())
-		datastoreInformers = append(datastoreInformers, s.formspec.Formspec().V1alpha1().Datastores())
 	}
 	classes, err := clusterclass.New(ctx, clusterclass.Config{
 		FormSpec:       d.write.formspec,
@@ -85,8 +83,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 	}
 	for i, s := range d.scopes {
 		own := s.formspec.Formspec().V1alpha1()
-		judge := grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces(),
-			slices.Delete(slices.Clone(datastoreInformers), i, i+1)...)
+		judge := d.judge(s)
 		datastores, err := datastore.New(ctx, datastore.Config{
 			Scope:          s.namespace,
 			Client:         d.write.kube,
@@ -162,6 +159,18 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 	}
 	list = append(list, reporters...)
 	return list, controllers.CheckNames(list)
+}
+
+// judge decides on the claims of a scope. The Datastores of all scopes remember who has published keys.
+func (d *dependencies) judge(of scope) *grants.Judge {
+	var others []formspecv1alpha1.TypedDatastoreInformer
+	for _, s := range d.scopes {
+		if s.namespace != of.namespace {
+			others = append(others, s.formspec.Formspec().V1alpha1().Datastores())
+		}
+	}
+	own := of.formspec.Formspec().V1alpha1()
+	return grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces(), others...)
 }
 
 // dependencies is what controllers are built from.

@@ -49,7 +49,7 @@ func (j *Judge) listed(owner string) (bool, error) {
 // time ends.
 func (j *Judge) ListedHandler(wake func(*v1alpha1.Datastore)) cache.TypedResourceEventHandler[*v1alpha1.Datastore] {
 	changed := func(owner string, listed bool) {
-		if _, absent := j.Keys.Published(); !absent || owner == "" {
+		if _, absent := j.Keys.Published(); !absent {
 			return
 		}
 		if still, err := j.listed(owner); err != nil || still != listed {
