@@ -83,7 +83,7 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 	}
 	for i, s := range d.scopes {
 		own := s.formspec.Formspec().V1alpha1()
-		judge := grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces())
+		judge := d.judge(s)
 		datastores, err := datastore.New(ctx, datastore.Config{
 			Scope:          s.namespace,
 			Client:         d.write.kube,
@@ -159,6 +159,18 @@ func newControllers(ctx context.Context, d *dependencies) ([]controllers.Control
 	}
 	list = append(list, reporters...)
 	return list, controllers.CheckNames(list)
+}
+
+// judge decides on the claims of a scope. The Datastores of all scopes remember who has published keys.
+func (d *dependencies) judge(of scope) *grants.Judge {
+	var others []formspecv1alpha1.TypedDatastoreInformer
+	for _, s := range d.scopes {
+		if s.namespace != of.namespace {
+			others = append(others, s.formspec.Formspec().V1alpha1().Datastores())
+		}
+	}
+	own := of.formspec.Formspec().V1alpha1()
+	return grants.NewJudge(d.keys, d.options.grantSettings(), own.ResourceClaims(), own.Datastores(), own.Workspaces(), others...)
 }
 
 // dependencies is what controllers are built from.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2/ktesting"
 )
 
@@ -62,6 +63,28 @@ func TestOperatorStartsAndStopsWithoutAnAPIServer(t *testing.T) {
 				t.Errorf("run returned %v", err)
 			}
 		})
+	}
+}
+
+// An owner has Datastores in several namespaces, and what one of them remembers of him counts in all.
+func TestTheJudgeOfAScopeKnowsTheDatastoresOfAll(t *testing.T) {
+	op, err := newOperator(t.Context(), unreachable(), parse(t, "--namespace=a,b,c", "--health-probe-bind-address=0", "--metrics-bind-address=0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range op.deps.scopes {
+		known := map[cache.Store]bool{}
+		for _, datastores := range op.deps.judge(of).Datastores {
+			known[datastores.GetStore()] = true
+		}
+		for _, s := range op.deps.scopes {
+			if !known[s.formspec.Formspec().V1alpha1().Datastores().Informer().GetStore()] {
+				t.Errorf("the judge of namespace %q does not know the Datastores in %q", of.namespace, s.namespace)
+			}
+		}
+		if len(known) != 3 {
+			t.Errorf("the judge of namespace %q knows %d caches", of.namespace, len(known))
+		}
 	}
 }
 

@@ -76,6 +76,21 @@ func TestOwnerKeysOutage(t *testing.T) {
 	handed.patch(fmt.Sprintf(`{"spec":{"owner":%q}}`, stranger.name)) // of whom the claim that names nobody is none
 	anybody.denied(v1alpha1.ReasonOwnerKeysUnavailable)
 	heir.injects()
+	handed.remembers(me.name)
+
+	// and another owner, who never published a key, notices nothing of what the edited Datastore remembers
+	fresh := stranger.grant("fresh", "own", "fresh")
+	s.workspace("fresh", class).injects(variables("own", parts...)...)
+	fresh.approved()
+	own.approved()
+
+	// and a new Datastore convinces nobody of the owner's name with somebody else's key
+	record := s.recordDeployments()
+	statesKey := func(ds *v1alpha1.Datastore) { ds.Spec.OwnerPublicKey = publicKey(stranger.key) }
+	pretender.datastore("forged", v1alpha1.DriverPostgres, user.uri(), statesKey).ready()
+	seized := pretender.grant("seized", "forged", "seized")
+	victim := s.workspace("seized", class).ready()
+	seized.denied(v1alpha1.ReasonOwnerKeysUnavailable)
 	late := me.grant("late", "pg", "late")
 	newcomer := s.workspace("late", class, lists("pg", v1alpha1.DriverPostgres))
 	late.denied(v1alpha1.ReasonOwnerKeysUnavailable)
@@ -91,7 +106,13 @@ func TestOwnerKeysOutage(t *testing.T) {
 	// then
 	s.lasts(2*time.Second, "a new operator withdraws nothing", unavailable)
 	late.denied(v1alpha1.ReasonOwnerKeysUnavailable)
-	for _, w := range []*tenant{newcomer, {scenario: s, name: "pretended"}} {
+	seized.denied(v1alpha1.ReasonOwnerKeysUnavailable)
+	own.approved()
+	fresh.approved()
+	handed.patch(fmt.Sprintf(`{"spec":{"owner":%q}}`, me.name))
+	handed.remembers(me.name)
+	anybody.denied(v1alpha1.ReasonOwnerKeysUnavailable)
+	for _, w := range []*tenant{newcomer, victim, heir, {scenario: s, name: "pretended"}} {
 		if err := w.injectedNow(); err != nil {
 			t.Errorf("%s: %v", w.name, err)
 		}
@@ -108,6 +129,16 @@ func TestOwnerKeysOutage(t *testing.T) {
 	late.approved()
 	newcomer.ready()
 	pretended.denied(v1alpha1.ReasonSignatureMismatch)
+	seized.denied(v1alpha1.ReasonSignatureMismatch)
+	anybody.approved()
+	heir.injects(variables("handed", parts...)...)
+	own.approved()
+	fresh.approved()
+	for _, d := range record() {
+		if refs, err := injected(&d, victim.name); d.Name == victim.deployment().Name && (err != nil || len(refs) > 0) {
+			t.Errorf("generation %d of the Deployment has the variables %v (%v)", d.Generation, refs, err)
+		}
+	}
 
 	// when
 	me.publish("# none any more")
@@ -123,6 +154,18 @@ func TestOwnerKeysOutage(t *testing.T) {
 	// then
 	claim.denied(v1alpha1.ReasonSignatureMismatch)
 	pretended.approved()
+	handed.remembers("")
+}
+
+// remembers waits until the Datastore of the present generation says for whom the ConfigMap had an entry.
+func (d *store) remembers(owner string) {
+	d.Helper()
+	d.eventually("Datastore "+d.name+" remembers the owner", func() error {
+		if ds := d.get(); ds.Status.ObservedGeneration != ds.Generation || ds.Status.ListedOwner != owner {
+			return fmt.Errorf("generation %d of %d says %q, not %q", ds.Status.ObservedGeneration, ds.Generation, ds.Status.ListedOwner, owner)
+		}
+		return nil
+	})
 }
 
 // A new key stands next to the old one until everything is signed with it; then the line of the old one goes, and with it what it signed.

@@ -149,26 +149,58 @@ func TestWhatHappensToSecretsWakesTheDatastore(t *testing.T) {
 	})
 }
 
+// The Datastore remembers for whom the ConfigMap had an entry, and learns nothing new while it is absent.
 func TestTheOwnersKeysWakeEveryDatastore(t *testing.T) {
 	run(t, aDatastore(), func(f *fixture) {
+		configMaps := f.kube.CoreV1().ConfigMaps("formspec-system")
+		publish := func(owners ...string) {
+			t.Helper()
+			keys := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.OwnerKeysConfigMap}, Data: map[string]string{}}
+			for _, owner := range owners {
+				keys.Data[owner] = "# none"
+			}
+			_, err := configMaps.Create(t.Context(), keys, metav1.CreateOptions{})
+			f.must(err)
+			f.expectWoken(justPG, nil)
+		}
+		withdraw := func() {
+			t.Helper()
+			f.must(configMaps.Delete(t.Context(), v1alpha1.OwnerKeysConfigMap, metav1.DeleteOptions{}))
+			f.expectWoken(justPG, nil)
+		}
+		rename := func(owner string) {
+			t.Helper()
+			f.change(func(ds *v1alpha1.Datastore) { ds.Spec.Owner, ds.Generation = owner, ds.Generation+1 })
+			f.expectWoken(justPG, nil)
+		}
+		listed := func(want string) {
+			t.Helper()
+			f.syncOnce()
+			if got := f.datastore().Status.ListedOwner; got != want {
+				t.Errorf("the listed owner is %q, want %q", got, want)
+			}
+			if requests, _ := f.syncOnce(); len(requests) > 0 {
+				t.Errorf("what is known was written again: %q", requests)
+			}
+		}
 		f.settle()
-		if f.datastore().Status.KeyListed {
-			t.Error("a key is listed")
-		}
-		_, err := f.kube.CoreV1().ConfigMaps("formspec-system").Create(t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.OwnerKeysConfigMap}, Data: map[string]string{"owner": "# none"},
-		}, metav1.CreateOptions{})
-		f.must(err)
-		f.expectWoken(justPG, nil)
-		f.syncOnce()
-		if !f.datastore().Status.KeyListed {
-			t.Error("no key is listed")
-		}
-		f.must(f.kube.CoreV1().ConfigMaps("formspec-system").Delete(t.Context(), v1alpha1.OwnerKeysConfigMap, metav1.DeleteOptions{}))
-		f.expectWoken(justPG, nil)
-		f.syncOnce()
-		if !f.datastore().Status.KeyListed {
-			t.Error("it is forgotten that a key was listed")
-		}
+		listed("")
+		publish("owner")
+		listed("owner")
+		withdraw()
+		listed("owner")
+		rename("stranger")
+		listed("owner")
+		rename("owner")
+		listed("owner")
+		rename("stranger")
+		publish("owner", "stranger")
+		listed("stranger")
+		withdraw()
+		listed("stranger")
+		publish("owner")
+		listed("")
+		rename("owner")
+		listed("owner")
 	})
 }

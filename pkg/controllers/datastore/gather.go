@@ -52,7 +52,10 @@ func (c *Controller) gather(key cache.ObjectName) (*reconcile.Input, error) {
 		in.Logins = in.Logins || resourceclaim.HasLogin(claim)
 	}
 	if published, _ := c.keys.Published(); published != nil {
-		in.KeyListed = new(resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished)
+		in.ListedOwner = new("")
+		if resourceclaim.LookUp(published, ds.Spec.Owner).State == resourceclaim.KeysPublished {
+			in.ListedOwner = new(ds.Spec.Owner)
+		}
 	}
 	return in, nil
 }

@@ -27,21 +27,31 @@ import (
 type Judge struct {
 	// Keys are the owners' published keys.
 	Keys *ownerkeys.Keys
+	// Datastores are those of all scopes, which remember of their owners whether they had published keys.
+	Datastores []cache.TypedSharedIndexInformer[*v1alpha1.Datastore]
 
 	settings   resourceclaim.Settings
 	claims     cache.TypedIndexer[*v1alpha1.ResourceClaim]
 	datastores formspeclisters.DatastoreLister
+	byOwner    cache.TypedIndexer[*v1alpha1.Datastore]
 	workspaces formspeclisters.WorkspaceLister
 }
 
-// NewJudge returns a judge that reads these caches, whose claims are indexed.
+// NewJudge returns a judge that reads these caches, whose claims and datastores are indexed. others are the datastores of other scopes, which
+// may have the same owners.
 func NewJudge(keys *ownerkeys.Keys, settings resourceclaim.Settings, claims formspecinformers.TypedResourceClaimInformer,
 	datastores formspecinformers.TypedDatastoreInformer, workspaces formspecinformers.TypedWorkspaceInformer,
+	others ...formspecinformers.TypedDatastoreInformer,
 ) *Judge {
-	return &Judge{
+	j := &Judge{
 		Keys: keys, settings: settings, claims: claims.TypedInformer().GetTypedIndexer(),
-		datastores: datastores.Lister(), workspaces: workspaces.Lister(),
+		datastores: datastores.Lister(), byOwner: datastores.TypedInformer().GetTypedIndexer(), workspaces: workspaces.Lister(),
+		Datastores: []cache.TypedSharedIndexInformer[*v1alpha1.Datastore]{datastores.TypedInformer()},
 	}
+	for _, scope := range others {
+		j.Datastores = append(j.Datastores, scope.TypedInformer())
+	}
+	return j
 }
 
 // Input is what the verdict on one claim depends on.
@@ -52,7 +62,9 @@ func (j *Judge) Input(claim *v1alpha1.ResourceClaim, now time.Time) (*resourcecl
 		return nil, err
 	}
 	if in.Datastore != nil {
-		in.OwnerKeys = j.ownerKeys(in.Datastore)
+		if in.OwnerKeys, err = j.ownerKeys(in.Datastore); err != nil {
+			return nil, err
+		}
 	}
 	if _, err = j.workspaces.Workspaces(claim.Namespace).Get(claim.Spec.Workspace); err == nil {
 		in.WorkspaceExists = true
@@ -91,7 +103,9 @@ func (j *Judge) OfWorkspace(key cache.ObjectName, now time.Time) ([]Judged, erro
 			return nil, err
 		}
 		if in.Datastore != nil {
-			in.OwnerKeys = j.ownerKeys(in.Datastore)
+			if in.OwnerKeys, err = j.ownerKeys(in.Datastore); err != nil {
+				return nil, err
+			}
 		}
 		for i, verdict := range resourceclaim.JudgeAll(in, claims[:n]) {
 			judged = append(judged, Judged{claims[i], verdict})
@@ -110,14 +124,4 @@ func (j *Judge) datastore(namespace, name string) (*v1alpha1.Datastore, error) {
 		return nil, fmt.Errorf("get Datastore %q: %w", name, err)
 	}
 	return ds, nil
-}
-
-// ownerKeys are the published keys of the owner of a Datastore. Where there is no ConfigMap at all and it is not known to have had an entry
-// for the owner, the key that the Datastore states counts as it does without an entry: a cluster may do without published keys.
-func (j *Judge) ownerKeys(ds *v1alpha1.Datastore) resourceclaim.OwnerKeys {
-	published, absent := j.Keys.Published()
-	if absent && !ds.Status.KeyListed && ds.Spec.OwnerPublicKey != "" {
-		return resourceclaim.OwnerKeys{State: resourceclaim.KeysNoEntry}
-	}
-	return resourceclaim.LookUp(published, ds.Spec.Owner)
 }

@@ -6,9 +6,11 @@ package grants_test
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,38 +75,81 @@ func published() *corev1.ConfigMap {
 	}
 }
 
-// judged gives the test a judge who has read these objects, and the ConfigMap unless it is nil.
-func judged(t *testing.T, config *corev1.ConfigMap, objects []runtime.Object, test func(*grants.Judge)) {
+// fixture is a judge of one of two scopes, with what its ListedHandler wakes.
+type fixture struct {
+	*grants.Judge
+	t    *testing.T
+	kube *kubefake.Clientset
+	// here is what the judge judges, elsewhere the other scope.
+	here, elsewhere *formspecfake.Clientset
+
+	mu    sync.Mutex
+	woken []string // Datastores
+}
+
+// trusting is a judge's settings by default.
+var trusting = resourceclaim.Settings{MinGrantVersion: 1, TrustDatastoreKeys: true}
+
+// judged gives the test a judge who has read these objects, and the ConfigMap unless it is nil. What is in the namespace "elsewhere" is in the
+// other scope.
+func judged(t *testing.T, config *corev1.ConfigMap, objects []runtime.Object, test func(*fixture)) {
+	t.Helper()
+	judgedBy(t, trusting, config, objects, test)
+}
+
+func judgedBy(t *testing.T, settings resourceclaim.Settings, config *corev1.ConfigMap, objects []runtime.Object, test func(*fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		kube := kubefake.NewClientset()
+		f := &fixture{t: t, kube: kubefake.NewClientset(), here: formspecfake.NewClientset(), elsewhere: formspecfake.NewClientset()}
+		var errs []error
 		if config != nil {
-			kube = kubefake.NewClientset(config)
+			errs = append(errs, f.kube.Tracker().Add(config))
 		}
-		own := formspecinformers.NewSharedInformerFactory(formspecfake.NewClientset(objects...), 0)
-		kinds, keys := own.Formspec().V1alpha1(), ownerkeys.New(kube, "formspec-system")
-		if err := index.Claims(kinds.ResourceClaims().TypedInformer()); err != nil {
-			t.Fatal(err)
+		for _, object := range objects {
+			errs = append(errs, f.scopeOf(object.(metav1.Object)).Tracker().Add(object))
 		}
-		judge := grants.NewJudge(keys, resourceclaim.Settings{MinGrantVersion: 1, TrustDatastoreKeys: true}, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces())
-		kinds.Datastores().Informer()
+		own, others := formspecinformers.NewSharedInformerFactory(f.here, 0), formspecinformers.NewSharedInformerFactory(f.elsewhere, 0)
+		kinds, keys := own.Formspec().V1alpha1(), ownerkeys.New(f.kube, "formspec-system")
+		f.Judge = grants.NewJudge(keys, settings, kinds.ResourceClaims(), kinds.Datastores(), kinds.Workspaces(), others.Formspec().V1alpha1().Datastores())
+		listed := f.ListedHandler(func(ds *v1alpha1.Datastore) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.woken = append(f.woken, ds.Name)
+		})
+		errs = append(errs, index.Claims(kinds.ResourceClaims().TypedInformer()), keys.OnChange(ctx, func() {}))
+		for _, datastores := range f.Datastores {
+			_, err := datastores.AddTypedEventHandler(listed, cache.HandlerOptions{})
+			errs = append(errs, index.Datastores(datastores), err)
+		}
 		kinds.Workspaces().Informer()
-		if err := keys.OnChange(ctx, func() {}); err != nil {
-			t.Fatal(err)
-		}
 		keys.Start(ctx)
 		own.StartWithContext(ctx)
+		others.StartWithContext(ctx)
 		keys.Wait(ctx)
-		if err := own.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
-			t.Fatal(err)
-		}
-		test(judge)
+		f.must(errors.Join(append(errs, own.WaitForCacheSyncWithContext(ctx).AsError(), others.WaitForCacheSyncWithContext(ctx).AsError())...))
+		synctest.Wait()
+		test(f)
 		synctest.Wait()
 		cancel()
 		own.Shutdown()
+		others.Shutdown()
 		keys.Shutdown()
 	})
+}
+
+func (f *fixture) scopeOf(object metav1.Object) *formspecfake.Clientset {
+	if object.GetNamespace() == "elsewhere" {
+		return f.elsewhere
+	}
+	return f.here
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func TestTheClaimsOfAWorkspace(t *testing.T) {
@@ -115,7 +160,7 @@ func TestTheClaimsOfAWorkspace(t *testing.T) {
 		claim("others", "pg", 0, ownerKey, func(c *v1alpha1.ResourceClaim) { c.Spec.Workspace = "another" }),
 		claim("elsewhere", "pg", 0, ownerKey, func(c *v1alpha1.ResourceClaim) { c.Namespace = "other" }),
 	}
-	judged(t, published(), objects, func(judge *grants.Judge) {
+	judged(t, published(), objects, func(judge *fixture) {
 		verdicts, err := judge.OfWorkspace(cache.NewObjectName("bank", "shop"), start)
 		if err != nil {
 			t.Fatal(err)
@@ -142,30 +187,4 @@ func TestTheClaimsOfAWorkspace(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestWhichKeysCount(t *testing.T) {
-	listed := func(ds *v1alpha1.Datastore) { ds.Status.KeyListed = true }
-	unstated := func(ds *v1alpha1.Datastore) { ds.Spec.OwnerPublicKey = "" }
-	stranger := func(ds *v1alpha1.Datastore) { ds.Spec.Owner = "stranger" }
-	for name, row := range map[string]struct {
-		config *corev1.ConfigMap
-		change func(*v1alpha1.Datastore)
-		want   resourceclaim.KeysState
-	}{
-		"published":            {published(), listed, resourceclaim.KeysPublished},
-		"published for others": {published(), stranger, resourceclaim.KeysNoEntry},
-		"never published, and the Datastore states one":    {nil, func(*v1alpha1.Datastore) {}, resourceclaim.KeysNoEntry},
-		"never published, and the Datastore states none":   {nil, unstated, resourceclaim.KeysUnavailable},
-		"published once, and gone: no weaker key steps in": {nil, listed, resourceclaim.KeysUnavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			judged(t, row.config, []runtime.Object{datastore("pg", row.change)}, func(judge *grants.Judge) {
-				in, err := judge.Input(claim("c", "pg", time.Hour, ownerKey), start)
-				if err != nil || in.OwnerKeys.State != row.want {
-					t.Errorf("the keys are in state %d (%v), want %d", in.OwnerKeys.State, err, row.want)
-				}
-			})
-		})
-	}
 }

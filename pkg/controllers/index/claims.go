@@ -16,6 +16,10 @@ const (
 	ClaimsByDatastore = "spec.datastore"
 	// DatastoresBySecret finds the Datastores whose endpoint is in a Secret, as namespace/name.
 	DatastoresBySecret = "spec.endpointSecretRef.name"
+	// DatastoresByOwner finds the Datastores of an owner.
+	DatastoresByOwner = "spec.owner"
+	// DatastoresByListedOwner finds the Datastores that remember of an owner that he had published keys.
+	DatastoresByListedOwner = "status.listedOwner"
 	// WorkspacesByDatastore finds the Workspaces that list a Datastore, as namespace/name.
 	WorkspacesByDatastore = "spec.datastores"
 )
@@ -35,7 +39,7 @@ func Claims(informer cache.TypedSharedIndexInformer[*v1alpha1.ResourceClaim]) er
 	})
 }
 
-// Datastores adds the index of Datastores to their informer, unless it has it.
+// Datastores adds the indexes of Datastores to their informer, unless it has them.
 func Datastores(informer cache.TypedSharedIndexInformer[*v1alpha1.Datastore]) error {
 	if _, there := informer.GetIndexer().GetIndexers()[DatastoresBySecret]; there {
 		return nil
@@ -44,5 +48,15 @@ func Datastores(informer cache.TypedSharedIndexInformer[*v1alpha1.Datastore]) er
 		DatastoresBySecret: func(ds *v1alpha1.Datastore) ([]string, error) {
 			return []string{Key(ds.Namespace, ds.Spec.EndpointSecretRef.Name)}, nil
 		},
+		DatastoresByOwner:       func(ds *v1alpha1.Datastore) ([]string, error) { return unlessEmpty(ds.Spec.Owner), nil },
+		DatastoresByListedOwner: func(ds *v1alpha1.Datastore) ([]string, error) { return unlessEmpty(ds.Status.ListedOwner), nil },
 	})
+}
+
+// unlessEmpty keeps what names nobody out of an index.
+func unlessEmpty(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
 }

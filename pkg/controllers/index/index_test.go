@@ -42,6 +42,9 @@ func TestIndexes(t *testing.T) {
 			claims.GetIndexer().Add(&v1alpha1.ResourceClaim{ObjectMeta: in(namespace, "claim"), Spec: v1alpha1.ResourceClaimSpec{Datastore: "pg", Workspace: "shop"}}),
 			datastores.GetIndexer().Add(&v1alpha1.Datastore{ObjectMeta: in(namespace, "pg"), Spec: v1alpha1.DatastoreSpec{EndpointSecretRef: v1alpha1.SecretKeyReference{Name: "creds"}}}))
 	}
+	errs = append(errs, datastores.GetIndexer().Add(&v1alpha1.Datastore{
+		ObjectMeta: in("bank", "owned"), Spec: v1alpha1.DatastoreSpec{Owner: "now"}, Status: v1alpha1.DatastoreStatus{ListedOwner: "before"},
+	}))
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +74,12 @@ func TestIndexes(t *testing.T) {
 		{index.ClaimsByDatastore, index.Key("bank", "shop"), nil},
 		{index.DatastoresBySecret, index.Key("bank", "creds"), []string{"bank/pg"}},
 		{index.DatastoresBySecret, index.Key("", "creds"), nil},
+		{index.DatastoresByOwner, "now", []string{"bank/owned"}},
+		{index.DatastoresByOwner, "before", nil},
+		{index.DatastoresByOwner, "", nil},
+		{index.DatastoresByListedOwner, "before", []string{"bank/owned"}},
+		{index.DatastoresByListedOwner, "now", nil},
+		{index.DatastoresByListedOwner, "", nil},
 	} {
 		if got := keysOf(row.index, row.value); !slices.Equal(got, row.want) {
 			t.Errorf("%s of %q finds %q, want %q", row.index, row.value, got, row.want)

@@ -149,6 +149,10 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	keep(config.Secrets.TypedInformer().AddTypedEventHandler(c.secretHandler(), options))
 	keep(config.Deployments.TypedInformer().AddTypedEventHandler(c.deploymentHandler(), options))
 	keep(config.Workspaces.TypedInformer().AddTypedEventHandler(c.workspaceHandler(), options))
+	listed := config.Judge.ListedHandler(c.wakeClaims)
+	for _, datastores := range config.Judge.Datastores {
+		keep(datastores.AddTypedEventHandler(listed, options))
+	}
 	errs = append(errs, config.Judge.Keys.OnChange(ctx, c.enqueueAll))
 	return errors.Join(errs...)
 }

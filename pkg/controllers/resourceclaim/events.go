@@ -4,6 +4,7 @@
 package resourceclaim
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/resourceclaim"
 )
 
-func addIndexes(config Config) error { return index.Claims(config.Claims.TypedInformer()) }
+func addIndexes(config Config) error {
+	return errors.Join(index.Claims(config.Claims.TypedInformer()), index.Datastores(config.Datastores.TypedInformer()))
+}
 
 // arrival is how long a new claim waits for the Datastore and the Workspace that it names: what is created together arrives together, and a
 // verdict that holds for a moment is not worth a write.
@@ -70,19 +73,22 @@ func (c *Controller) claimHandler() cache.TypedResourceEventHandler[*v1alpha1.Re
 	}
 }
 
+// wakeClaims wakes the claims for a datastore.
+func (c *Controller) wakeClaims(ds *v1alpha1.Datastore) {
+	c.wakeAll(index.ClaimsByDatastore, ds.Namespace, ds.Name)
+}
+
 // datastoreHandler wakes the claims for a datastore whose owner changed whom it trusts or lets in.
 func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha1.Datastore] {
-	wake := func(ds *v1alpha1.Datastore) { c.wakeAll(index.ClaimsByDatastore, ds.Namespace, ds.Name) }
 	return cache.TypedResourceEventHandlerDetailedFuncs[*v1alpha1.Datastore]{
 		AddFunc: func(ds *v1alpha1.Datastore, initial bool) {
 			if !initial { // every claim wakes at the start anyway
-				wake(ds)
+				c.wakeClaims(ds)
 			}
 		},
 		UpdateFunc: func(old, cur *v1alpha1.Datastore) {
-			if old.UID != cur.UID || old.Generation != cur.Generation || old.Status.KeyListed != cur.Status.KeyListed ||
-				(old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) {
-				wake(cur)
+			if old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) {
+				c.wakeClaims(cur)
 			}
 		},
 		DeleteFunc: func(ds cache.DeletedObject[*v1alpha1.Datastore]) {

@@ -117,7 +117,6 @@ func TestWhatHappensToADatastoreWakesItsClaims(t *testing.T) {
 		"its spec":                {func(ds *v1alpha1.Datastore) { ds.Generation++ }, both},
 		"it is another":           {func(ds *v1alpha1.Datastore) { ds.UID = "another" }, both},
 		"its deletion":            {func(ds *v1alpha1.Datastore) { ds.DeletionTimestamp = new(metav1.Now()) }, both},
-		"its owner has a key":     {func(ds *v1alpha1.Datastore) { ds.Status.KeyListed = true }, both},
 		"how it is":               {func(ds *v1alpha1.Datastore) { ds.Status.Claims++ }, nil},
 		"its label or annotation": {func(ds *v1alpha1.Datastore) { ds.Labels = map[string]string{"a": "b"} }, nil},
 	} {
@@ -142,6 +141,17 @@ func TestWhatHappensToADatastoreWakesItsClaims(t *testing.T) {
 		f.expectWoken("a", "b", "c")
 		f.workspaceHandler().OnDelete(cache.DeletedObject[*v1alpha1.Workspace]{OptionalObj: aWorkspace()})
 		f.expectWoken("a", "b", "c")
+	})
+}
+
+// In an outage of the owners' keys, what one Datastore remembers of an owner decides on the claims for all that are his.
+func TestWhoIsListedWakesTheClaimsOfTheOwner(t *testing.T) {
+	runWith(t, two, func(f *fixture) {
+		another := aDatastore(func(ds *v1alpha1.Datastore) { ds.Name, ds.UID, ds.Status.ListedOwner = "another", "another", "owner" })
+		f.must(f.formspec.Tracker().Add(another))
+		f.expectWoken("a", "b")
+		f.must(f.formspec.Tracker().Delete(v1alpha1.SchemeGroupVersion.WithResource("datastores"), "bank", "another"))
+		f.expectWoken("a", "b")
 	})
 }
 

@@ -138,8 +138,7 @@ func (c *Controller) datastoreHandler() cache.TypedResourceEventHandler[*v1alpha
 			}
 		},
 		UpdateFunc: func(old, cur *v1alpha1.Datastore) {
-			if old.UID != cur.UID || old.Generation != cur.Generation || old.Status.KeyListed != cur.Status.KeyListed ||
-				(old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) {
+			if old.UID != cur.UID || old.Generation != cur.Generation || (old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) {
 				wake(cur.Namespace, cur.Name)
 			}
 		},

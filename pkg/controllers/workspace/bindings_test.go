@@ -5,6 +5,7 @@ package workspace
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -269,9 +270,6 @@ func TestWhatOfClaimsAndDatastoresWakesAWorkspace(t *testing.T) {
 		"a datastore's state": {func(h handlers) {
 			h.datastores.OnUpdate(aDatastore(), aDatastore(func(ds *v1alpha1.Datastore) { ds.Status.Claims++ }))
 		}, nil},
-		"its owner's key": {func(h handlers) {
-			h.datastores.OnUpdate(aDatastore(), aDatastore(func(ds *v1alpha1.Datastore) { ds.Status.KeyListed = true }))
-		}, both},
 		"a datastore goes": {func(h handlers) {
 			h.datastores.OnDelete(cache.DeletedObject[*v1alpha1.Datastore]{OptionalObj: aDatastore()})
 		}, both},
@@ -301,6 +299,26 @@ func TestWhatOfClaimsAndDatastoresWakesAWorkspace(t *testing.T) {
 		f.woken()
 		if got := f.wakes(f.ownerKeysChanged); !maps.Equal(got, shop) {
 			t.Errorf("the owners' keys wake %v, want %v", got, shop)
+		}
+	})
+}
+
+// In an outage of the owners' keys, what one Datastore remembers of an owner decides on what others get of all that are his.
+func TestWhoIsListedWakesTheWorkspacesOfTheOwner(t *testing.T) {
+	listed := aDatastore(func(ds *v1alpha1.Datastore) { ds.Name, ds.UID, ds.Status.ListedOwner = "another", "another", "owner" })
+	quietly(t, []runtime.Object{aWorkspace()}, func(f *fixture) {
+		ctx, cancel := context.WithCancel(f.t.Context())
+		defer f.judge.Keys.Shutdown()
+		defer cancel()
+		f.judge.Keys.Start(ctx)
+		f.add(aDatastore())
+		f.add(aClaim())
+		synctest.Wait()
+		f.woken()
+		<-time.After(time.Minute)
+		f.woken()
+		if got, want := f.wakes(func() { f.add(listed) }), map[string]urgency{"bank/shop": now}; !maps.Equal(got, want) {
+			t.Errorf("woken %v, want %v", got, want)
 		}
 	})
 }

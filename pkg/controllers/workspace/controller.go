@@ -229,6 +229,10 @@ func (c *Controller) watch(ctx context.Context, config Config) error {
 	for _, workspaces := range slices.Concat(config.Rivals, []formspecinformers.TypedWorkspaceInformer{config.Workspaces}) {
 		keep(workspaces.TypedInformer().AddTypedEventHandler(c.hostHandler(), options))
 	}
+	listed := config.Judge.ListedHandler(func(ds *v1alpha1.Datastore) { c.wakeClaimants(ds.Namespace, ds.Name) })
+	for _, datastores := range config.Judge.Datastores {
+		keep(datastores.AddTypedEventHandler(listed, options))
+	}
 	errs = append(errs, config.Judge.Keys.OnChange(ctx, c.ownerKeysChanged))
 	return errors.Join(errs...)
 }

@@ -51,6 +51,7 @@ func addIndexes(config Config) error {
 			},
 		}),
 		index.Claims(config.Claims.TypedInformer()),
+		index.Datastores(config.Datastores.TypedInformer()),
 		config.Pods.TypedInformer().AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{
 			podsByLabel: func(pod *corev1.Pod) ([]string, error) {
 				return []string{index.Key(pod.Namespace, pod.Labels[v1alpha1.LabelWorkspace])}, nil

@@ -823,10 +823,10 @@ func schema_pkg_apis_formspec_v1alpha1_DatastoreStatus(ref common.ReferenceCallb
 							Format:      "int64",
 						},
 					},
-					"keyListed": {
+					"listedOwner": {
 						SchemaProps: spec.SchemaProps{
-							Description: "keyListed says that formspec-owner-keys had an entry for the owner, which from then on wins over spec.ownerPublicKey even while the ConfigMap cannot be read.",
-							Type:        []string{"boolean"},
+							Description: "listedOwner is the owner for whom formspec-owner-keys had an entry when it was last read. While it is absent, no spec.ownerPublicKey counts for that owner, in any Datastore. An edit of spec.owner changes it only once the ConfigMap can be read. Empty: there was no entry for the owner.",
+							Type:        []string{"string"},
 							Format:      "",
 						},
 					},

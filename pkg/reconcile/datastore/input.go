@@ -38,8 +38,8 @@ type Input struct {
 	Claims []*v1alpha1.ResourceClaim
 	// Logins says that a claim for the datastore has a login of its own there, or may have one.
 	Logins bool
-	// KeyListed says whether formspec-owner-keys has an entry for the owner. Nil: it cannot be read.
-	KeyListed *bool
+	// ListedOwner is the owner if formspec-owner-keys has an entry for him, else empty. Nil: it cannot be read, and what was known holds.
+	ListedOwner *string
 	// Revision is a fresh random word, for credentials that are new.
 	Revision string
 	// Refusal is why the last write failed. Nil: it did not.

@@ -157,6 +157,31 @@ func TestWhatIsInForce(t *testing.T) {
 	}
 }
 
+func TestForWhomKeysWereListed(t *testing.T) {
+	for name, row := range map[string]struct {
+		before string
+		finds  *string
+		want   string
+	}{
+		"an entry for the owner":                  {"", new("owner"), "owner"},
+		"no entry":                                {"", new(""), ""},
+		"no entry any more":                       {"owner", new(""), ""},
+		"an entry for whoever is the owner now":   {"earlier", new("owner"), "owner"},
+		"it cannot be read":                       {"owner", nil, "owner"},
+		"it cannot be read, and never was":        {"", nil, ""},
+		"it cannot be read, and the owner is new": {"earlier", nil, "earlier"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := given(func(in *datastore.Input) {
+				in.Datastore.Spec.Owner, in.Datastore.Status.ListedOwner, in.ListedOwner = "owner", row.before, row.finds
+			})
+			if got := datastore.Status(in).ListedOwner; got != row.want {
+				t.Errorf("the listed owner is %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
 func TestMoreConnectionsThanCanBeCounted(t *testing.T) {
 	const most = math.MaxInt32
 	claim := &v1alpha1.ResourceClaim{Spec: v1alpha1.ResourceClaimSpec{MaxConnections: new(int32(most))}}

@@ -21,7 +21,7 @@ func Status(in Input) v1alpha1.DatastoreStatus {
 	ds := in.Datastore
 	status := *ds.Status.DeepCopy()
 	status.ObservedGeneration = ds.Generation
-	status.KeyListed = ptr.Deref(in.KeyListed, status.KeyListed)
+	status.ListedOwner = ptr.Deref(in.ListedOwner, status.ListedOwner)
 	set := func(conditionType string, value metav1.ConditionStatus, f Finding) {
 		status.Conditions = condition.Set(status.Conditions, metav1.Condition{
 			Type: conditionType, Status: value, Reason: f.Reason, Message: f.Message, ObservedGeneration: ds.Generation,

@@ -152,8 +152,9 @@ type DatastoreStatus struct {
 	// storageGB is how much the data take up, in gigabytes of 2^30 bytes, rounded up. 0: unknown or nothing.
 	// +optional
 	StorageGB int64 `json:"storageGB,omitempty"`
-	// keyListed says that formspec-owner-keys had an entry for the owner, which from then on wins over spec.ownerPublicKey even while the
-	// ConfigMap cannot be read.
+	// listedOwner is the owner for whom formspec-owner-keys had an entry when it was last read. While it is absent, no spec.ownerPublicKey
+	// counts for that owner, in any Datastore. An edit of spec.owner changes it only once the ConfigMap can be read. Empty: there was no
+	// entry for the owner.
 	// +optional
-	KeyListed bool `json:"keyListed,omitempty"`
+	ListedOwner string `json:"listedOwner,omitempty"`
 }

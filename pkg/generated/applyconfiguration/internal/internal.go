@@ -257,9 +257,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
-    - name: keyListed
+    - name: listedOwner
       type:
-        scalar: boolean
+        scalar: string
     - name: observedGeneration
       type:
         scalar: numeric

@@ -24,9 +24,10 @@ type DatastoreStatusApplyConfiguration struct {
 	ClaimedConnections *int32 `json:"claimedConnections,omitempty"`
 	// storageGB is how much the data take up, in gigabytes of 2^30 bytes, rounded up. 0: unknown or nothing.
 	StorageGB *int64 `json:"storageGB,omitempty"`
-	// keyListed says that formspec-owner-keys had an entry for the owner, which from then on wins over spec.ownerPublicKey even while the
-	// ConfigMap cannot be read.
-	KeyListed *bool `json:"keyListed,omitempty"`
+	// listedOwner is the owner for whom formspec-owner-keys had an entry when it was last read. While it is absent, no spec.ownerPublicKey
+	// counts for that owner, in any Datastore. An edit of spec.owner changes it only once the ConfigMap can be read. Empty: there was no
+	// entry for the owner.
+	ListedOwner *string `json:"listedOwner,omitempty"`
 }
 
 // DatastoreStatusApplyConfiguration constructs a declarative configuration of the DatastoreStatus type for use with
@@ -80,10 +81,10 @@ func (b *DatastoreStatusApplyConfiguration) WithStorageGB(value int64) *Datastor
 	return b
 }
 
-// WithKeyListed sets the KeyListed field in the declarative configuration to the given value
+// WithListedOwner sets the ListedOwner field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the KeyListed field is set to the value of the last call.
-func (b *DatastoreStatusApplyConfiguration) WithKeyListed(value bool) *DatastoreStatusApplyConfiguration {
-	b.KeyListed = &value
+// If called multiple times, the ListedOwner field is set to the value of the last call.
+func (b *DatastoreStatusApplyConfiguration) WithListedOwner(value string) *DatastoreStatusApplyConfiguration {
+	b.ListedOwner = &value
 	return b
 }
