@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,8 @@ type Keys struct {
 	factory   informers.SharedInformerFactory
 	informer  coreinformers.TypedConfigMapInformer
 	lister    corelisters.ConfigMapLister
+	changed   []func()
+	first     sync.WaitGroup // of who waits for the first reading
 }
 
 // New returns the view of the ConfigMap in the operator's own namespace. It is empty before Start.
@@ -41,7 +44,8 @@ func New(kube kubernetes.Interface, namespace string) *Keys {
 	return &Keys{namespace: namespace, factory: factory, informer: informer, lister: informer.Lister()}
 }
 
-// OnChange registers what is called when the keys have changed, appeared or gone. It must be called before Start.
+// OnChange registers what is called when the keys have changed, appeared or gone, or the first reading finds none. It must be called
+// before Start.
 func (k *Keys) OnChange(ctx context.Context, changed func()) error {
 	logger := klog.FromContext(ctx)
 	_, err := k.informer.TypedInformer().AddTypedEventHandler(cache.TypedResourceEventHandlerFuncs[*corev1.ConfigMap]{
@@ -56,14 +60,28 @@ func (k *Keys) OnChange(ctx context.Context, changed func()) error {
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", v1alpha1.OwnerKeysConfigMap, err)
 	}
+	k.changed = append(k.changed, changed)
 	return nil
 }
 
 // Start begins to read. Nobody waits for it: while the ConfigMap cannot be read, Published says so.
-func (k *Keys) Start(ctx context.Context) { k.factory.StartWithContext(ctx) }
+func (k *Keys) Start(ctx context.Context) {
+	k.factory.StartWithContext(ctx)
+	k.first.Go(func() {
+		k.Wait(ctx)
+		if _, absent := k.Published(); absent { // of which no event tells
+			for _, changed := range k.changed {
+				changed()
+			}
+		}
+	})
+}
 
 // Shutdown waits until reading has ended.
-func (k *Keys) Shutdown() { k.factory.Shutdown() }
+func (k *Keys) Shutdown() {
+	k.factory.Shutdown()
+	k.first.Wait()
+}
 
 // Published returns the ConfigMap. Nil: it is absent, or it could not be read, which is an outage and not a revocation.
 func (k *Keys) Published() (config *corev1.ConfigMap, absent bool) {

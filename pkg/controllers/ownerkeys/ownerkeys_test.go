@@ -58,8 +58,8 @@ func TestKeysComeAndGo(t *testing.T) {
 		keys.Start(ctx)
 		keys.Wait(ctx)
 		expect(t, keys, "", true)
-		if *changes != 0 {
-			t.Errorf("%d changes of nothing", *changes)
+		if *changes != 1 {
+			t.Errorf("%d changes when it is known that there are none, want 1", *changes)
 		}
 
 		api := kube.CoreV1().ConfigMaps(namespace)
@@ -122,7 +122,14 @@ func TestNoOtherConfigMapIsRead(t *testing.T) {
 
 // A ConfigMap that was not read is no absent one, and nobody waits for it.
 func TestAnOutageIsNoAbsence(t *testing.T) {
-	kube := kubefake.NewClientset(entries(map[string]string{"owner": "a"}))
+	t.Run("of keys", func(t *testing.T) {
+		testOutage(t, kubefake.NewClientset(entries(map[string]string{"owner": "a"})), "a")
+	})
+	t.Run("of nothing", func(t *testing.T) { testOutage(t, kubefake.NewClientset(), "") })
+}
+
+func testOutage(t *testing.T, kube *kubefake.Clientset, entry string) {
+	t.Helper()
 	run(t, kube, func(ctx context.Context, keys *ownerkeys.Keys, changes *int) {
 		over := make(chan struct{})
 		kube.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -138,7 +145,7 @@ func TestAnOutageIsNoAbsence(t *testing.T) {
 		}
 		close(over)
 		keys.Wait(ctx)
-		if expect(t, keys, "a", false); *changes == 0 {
+		if expect(t, keys, entry, entry == ""); *changes == 0 {
 			t.Error("nobody is woken when the keys can be read")
 		}
 	})
