@@ -213,21 +213,27 @@ func TestEveryTestOfAFieldCaseExists(t *testing.T) {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
 			}
-			for _, decl := range parse(t, strings.TrimPrefix(path, root)).Decls {
-				if function, ok := decl.(*ast.FuncDecl); ok {
-					exist[function.Name.Name] = true
+			ast.Inspect(parse(t, strings.TrimPrefix(path, root)), func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					exist[n.Name.Name] = true
+				case *ast.BasicLit: // the name of a part
+					if name, err := strconv.Unquote(n.Value); err == nil {
+						exist["/"+name] = true
+					}
 				}
-			}
+				return true
+			})
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	names := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(read(t, "docs/field-cases.md"), -1)
+	names := regexp.MustCompile("`(Test[A-Za-z0-9]+)(/[A-Za-z]+)?`").FindAllStringSubmatch(read(t, "docs/field-cases.md"), -1)
 	for _, name := range names {
-		if !exist[name[1]] {
-			t.Errorf("docs/field-cases.md names %s, and there is no such test", name[1])
+		if !exist[name[1]] || (name[2] != "" && !exist[name[2]]) {
+			t.Errorf("docs/field-cases.md names %s, and there is no such test", name[0])
 		}
 	}
 	if len(names) < 40 {

@@ -21,7 +21,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
-// activator plays the activator, which all Workspaces of the control plane share: a test that has one is not parallel.
+// activator plays the activator, which all Workspaces of the control plane share: its tests are parts of TestSleep.
 type activator struct {
 	*scenario
 }

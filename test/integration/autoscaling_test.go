@@ -17,10 +17,10 @@ import (
 	"github.com/formspec/formspec-operator/pkg/reconcile/names"
 )
 
-// Whatever happens to a Workspace under an autoscaler, the replica count that the autoscaler chose stays. Not parallel: it restarts the
-// operator.
-func TestReplicasBelongToTheAutoscaler(t *testing.T) {
-	s := given(t)
+// Whatever happens to a Workspace under an autoscaler, the replica count that the autoscaler chose stays.
+func replicasBelongToTheAutoscaler(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	shop := s.workspace("shop", s.class(full)).ready()
 	s.kubectl("scale", "deployment/formspec-resource-shop", "--replicas=5")
 	shop.rolledOut()

@@ -70,9 +70,10 @@ func TestDeletion(t *testing.T) {
 	}
 }
 
-// Deletions that no operator saw are made up for. Not parallel: it stops the operator.
-func TestDeletionWhileTheOperatorIsDown(t *testing.T) {
-	s, secret := given(t), kindOf("Secret")
+// Deletions that no operator saw are made up for.
+func deletionWhileTheOperatorIsDown(t *testing.T, env *environment) {
+	t.Helper()
+	s, secret := givenIn(t, env), kindOf("Secret")
 	class := s.class(full)
 	held, forced := s.workspace("held", class).ready(), s.workspace("forced", class).ready()
 	before := map[*tenant]types.UID{held: held.child(secret).GetUID(), forced: forced.child(secret).GetUID()}

@@ -8,7 +8,7 @@
 // and classes of its own. Whatever the operator sends is read from the API server's audit log. No test sleeps: it waits for a state with
 // a deadline, or watches that a state lasts. Datastores are real, too: the first test that needs PostgreSQL or Redis starts it for all.
 //
-// Tests that stop, kill or restart something are not parallel, so they run before those that are.
+// Tests that stop, kill or restart something that others use are parts of [TestAlone] and [TestSleep], which have a control plane each.
 //
 //	go test ./test/integration                        # FORMSPEC_LONG=1 for more objects and longer windows
 //	go test ./test/integration -run TestDrift -v

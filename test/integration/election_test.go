@@ -20,10 +20,10 @@ const (
 	retryPeriod   = time.Second
 )
 
-// One replica works and another takes over when that one is killed, told to stop, or stopped and resumed. Not parallel: the shared operator
-// must not work meanwhile.
-func TestLeaderElection(t *testing.T) {
-	s := given(t)
+// One replica works and another takes over when that one is killed, told to stop, or stopped and resumed.
+func leaderElection(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	s.endMain(syscall.SIGTERM)
 	s.Cleanup(s.startMain)
 	s.allowLeases()

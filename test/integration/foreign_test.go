@@ -105,13 +105,14 @@ func TestForeignChildren(t *testing.T) {
 }
 
 // Nor are those that only a Workspace has which an activator wakes.
-func TestForeignChildrenOfASleeper(t *testing.T) {
-	given(t).activator("10.9.0.1")
+func foreignChildrenOfASleeper(t *testing.T, env *environment) {
+	t.Helper()
+	givenIn(t, env).activator("10.9.0.1")
 	for _, k := range sleeperKinds {
 		for who, disguise := range disguises {
 			t.Run(k.name("shop")+" of "+who, func(t *testing.T) {
 				t.Parallel()
-				shop := given(t).refused(k, disguise, full, economy(time.Hour))
+				shop := givenIn(t, env).refused(k, disguise, full, economy(time.Hour))
 				if child := shop.child(k); child == nil || !metav1.IsControlledBy(child, shop.get()) {
 					t.Errorf("the %s is %v, want the Workspace's own", k.kind, child)
 				}

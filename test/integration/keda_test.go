@@ -22,9 +22,10 @@ import (
 )
 
 // An operator that leaves Workspaces to KEDA says so where there is none; where there is, it writes what KEDA reads, leaves the replicas to
-// it, and takes all back. Not parallel: it replaces the operator.
-func TestKEDA(t *testing.T) {
-	s := given(t)
+// it, and takes all back.
+func kedaScales(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	class := s.class(economy(time.Minute))
 	with := func(args ...string) {
 		s.endMain(syscall.SIGTERM)

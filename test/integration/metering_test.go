@@ -13,7 +13,7 @@ import (
 	"github.com/formspec/formspec-operator/test/clustercontrol"
 )
 
-// Every slot is metered once, whenever leaders die. Not parallel: the shared operator must not work meanwhile.
+// Every slot is metered once, whenever leaders die.
 func TestMeteringAcrossKills(t *testing.T) {
 	s := given(t)
 	s.alone()

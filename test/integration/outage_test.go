@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// The API server is gone for a while and comes back: the operator rides it out. Not parallel: all tests need the API server.
-func TestOutage(t *testing.T) {
-	s := given(t)
+// The API server is gone for a while and comes back: the operator rides it out.
+func apiServerOutage(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	outage := 20 * time.Second
 	if long() {
 		outage = 90 * time.Second

@@ -15,10 +15,10 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// An absent formspec-owner-keys is an outage: what was verified stays, nothing new is approved. A removed line is a revocation. Not parallel:
-// every owner has a key in there.
-func TestOwnerKeysOutage(t *testing.T) {
-	s := given(t)
+// An absent formspec-owner-keys is an outage: what was verified stays, nothing new is approved. A removed line is a revocation.
+func ownerKeysOutage(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	me, stranger := s.publishedOwner(), s.owner("-stranger")
 	user, class := s.login(), s.class()
 	me.datastore("pg", v1alpha1.DriverPostgres, user.uri(), func(ds *v1alpha1.Datastore) { ds.Spec.OwnerPublicKey = publicKey(stranger.key) })

@@ -26,11 +26,11 @@ func cleanupContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }
 
-// Nodes, datastores, statuses and usage arrive, signed and verified, and a restart that is asked for happens once. Not parallel: the shared
-// operator must not work meanwhile.
-func TestReports(t *testing.T) {
+// Nodes, datastores, statuses and usage arrive, signed and verified, and a restart that is asked for happens once.
+func reportsArrive(t *testing.T, env *environment) {
+	t.Helper()
 	const secret = "hunter2"
-	s := given(t)
+	s := givenIn(t, env)
 	s.alone()
 	s.usage()
 	c := s.control()
@@ -175,9 +175,10 @@ func TestReports(t *testing.T) {
 	c.verified(secret, "postgres://", "/srv/files", "message")
 }
 
-// A Cluster Control that nothing gets through to affects nobody. FR-01, FR-49. Not parallel: the shared operator must not work meanwhile.
-func TestClusterControlIsAway(t *testing.T) {
-	s := given(t)
+// A Cluster Control that nothing gets through to affects nobody. FR-01, FR-49.
+func clusterControlIsAway(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	s.alone()
 	black := s.replica("away", "--control-cluster-url", fmt.Sprintf("https://127.0.0.1:%d", s.droppingServer()),
 		"--workspace-control-cluster-url", "https://control.example.com", "--metering-interval", slotLength.String())
@@ -234,9 +235,10 @@ func TestClusterControlIsAway(t *testing.T) {
 	}
 }
 
-// kubectl delete ns ends while Cluster Control is black-holed. FR-01. Not parallel: the shared operator must not work meanwhile.
-func TestNamespaceGoesWhileClusterControlIsAway(t *testing.T) {
-	s := given(t)
+// kubectl delete ns ends while Cluster Control is black-holed. FR-01.
+func namespaceGoesWhileClusterControlIsAway(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	s.alone()
 	doomed := s.namespace + "-doomed"
 	s.createNamespace(doomed)

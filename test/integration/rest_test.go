@@ -19,10 +19,9 @@ import (
 // operators find something to do, whatever order its maps have, for Workspaces with two dozen variables from three claims. FR-12, FR-25.
 //
 // FR-25 asks for the last five of ten minutes. The first five are for things to come to rest, which is not waited for but seen.
-//
-// Not parallel: it kills the operator.
-func TestAtRest(t *testing.T) {
-	s := given(t)
+func silentAtRest(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	shops, stores, window := 24, 6, 10*time.Second
 	if long() {
 		shops, stores, window = 300, 50, 5*time.Minute

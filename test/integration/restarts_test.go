@@ -15,9 +15,10 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// A new operator catches up with what happened while there was none. Not parallel: it stops the operator.
-func TestDatastoresAcrossRestarts(t *testing.T) {
-	s := given(t)
+// A new operator catches up with what happened while there was none.
+func datastoresAcrossRestarts(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	me, class := s.publishedOwner(), s.class()
 	users := map[string]*login{}
 	var shops []*tenant

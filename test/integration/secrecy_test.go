@@ -24,10 +24,10 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
 
-// No part of a connection string but host and database gets anywhere but into Secrets: malformed or not, at every level of logging. FR-18. Not
-// parallel: the shared operator logs everything meanwhile.
-func TestPasswordsStaySecret(t *testing.T) {
-	s := given(t)
+// No part of a connection string but host and database gets anywhere but into Secrets: malformed or not, at every level of logging. FR-18.
+func passwordsStaySecret(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	s.endMain(syscall.SIGTERM)
 	p, err := s.start(t.Context(), mainOperator, "-v=10")
 	s.must("start the operator", err)

@@ -20,8 +20,9 @@ import (
 
 // An idle Workspace sleeps, stays asleep over a restart of the operator, and wakes with the next request, also one that came while no
 // operator ran. With it goes its Lease.
-func TestSleepAndWake(t *testing.T) {
-	s := given(t)
+func sleepAndWake(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	a := s.activator("10.9.0.1", "10.9.0.2")
 	plain, scaled := s.class(economy(15*time.Second)), s.class(full, economy(15*time.Second))
 	shops := map[*tenant]int32{ // replicas, awake
@@ -95,8 +96,9 @@ func TestSleepAndWake(t *testing.T) {
 }
 
 // A Workspace with requests is never put to sleep, whatever happens to the operator and the API server.
-func TestBusyIsNeverPutToSleep(t *testing.T) {
-	s := given(t)
+func busyIsNeverPutToSleep(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	window, outage := 20*time.Second, 40*time.Second
 	a := s.activator("10.9.0.1")
 	class := s.class(economy(window))
@@ -149,8 +151,9 @@ func TestBusyIsNeverPutToSleep(t *testing.T) {
 }
 
 // Both ways are complete before the other one goes, and nothing is left behind.
-func TestRouting(t *testing.T) {
-	s := given(t)
+func routingBothWays(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	class := s.class()
 	shop := s.workspace("shop", class).ready()
 	shop.direct(false)
@@ -204,8 +207,9 @@ func TestRouting(t *testing.T) {
 }
 
 // A Workspace that was told to sleep sleeps at once, and wakes with a request, or when it may not sleep any more.
-func TestSleepByAnnotation(t *testing.T) {
-	s := given(t)
+func sleepByAnnotation(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	a := s.activator("10.9.0.1")
 	class := s.class(full, economy(time.Hour))
 	shop := s.workspace("shop", class)
@@ -253,8 +257,9 @@ func TestSleepByAnnotation(t *testing.T) {
 }
 
 // While everybody sleeps or has requests, the operator sends nothing.
-func TestSleepersAndBusyAreSilent(t *testing.T) {
-	s := given(t)
+func sleepersAndBusyAreSilent(t *testing.T, env *environment) {
+	t.Helper()
+	s := givenIn(t, env)
 	const count, window = 10, 12 * time.Second
 	a := s.activator("10.9.0.1", "10.9.0.2")
 	class := s.class(economy(window))

@@ -7,10 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -20,46 +17,6 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 )
-
-// What takes a control plane of its own, because it takes all operators down, or the schemas apart. The two parts share it, one after the
-// other.
-func TestOnItsOwnControlPlane(t *testing.T) {
-	t.Parallel()
-	env := second(t)
-	t.Run("a limit outlives the leader", func(t *testing.T) { limitOutlivesTheLeader(t, env) })
-	t.Run("what a looser schema let in", func(t *testing.T) { looseSchema(t, env) })
-}
-
-// second is another control plane, with the programs of the shared one and no operator yet.
-func second(t *testing.T) *environment {
-	t.Helper()
-	if shared == nil {
-		t.Skip("integration tests need a control plane: run go test without -short")
-	}
-	must := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-	env := &environment{dir: shared.path("second")}
-	must("make a directory", os.Mkdir(env.dir, 0o755))
-	t.Cleanup(func() {
-		if err := env.tearDown(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, program := range []string{"devcluster", "formspec-operator"} {
-		must("link the program", os.Symlink(filepath.Join("..", program), env.path(program)))
-	}
-	var err error
-	env.cluster, err = startCluster(t.Context(), env.path("devcluster"), "it-"+strconv.Itoa(os.Getpid())+"-second")
-	must("start a control plane", err)
-	env.audit = &auditLog{path: env.cluster.auditLog, env: env}
-	must("connect", env.connect())
-	must("install", env.install(t.Context()))
-	return env
-}
 
 // contender starts an operator that works in all namespaces while it holds the lease.
 func (env *environment) contender(t *testing.T, name string) *process {
