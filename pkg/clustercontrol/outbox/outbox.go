@@ -189,7 +189,7 @@ func (o *Outbox) restore(found []*entry) {
 // shrink makes what was found fit, if the bound was larger before.
 func (o *Outbox) shrink() {
 	for o.bytes > o.limit {
-		victim := o.victim()
+		victim := o.victim(nil)
 		if victim == nil {
 			return
 		}

@@ -11,15 +11,17 @@ type Shelf struct {
 	lane   Lane
 }
 
-// Shelf returns the shelf of that name. Name it in Options.Evict: what waits to be sent is worth more.
+// Shelf returns the shelf of that name. It must be in Options.Evict, before the lanes of what waits to be sent, which is worth more.
 func (o *Outbox) Shelf(lane Lane) Shelf { return Shelf{o, lane} }
 
 // Durable says whether the outbox has a directory. If not, there is no next process that a shelf could be for.
 func (o *Outbox) Durable() bool { return o.options.Dir != "" }
 
 // Put keeps data under a key, in the place of what the key had. It keeps the slice, which must not change any more. If there is no room it
-// does nothing.
-func (s Shelf) Put(key string, data []byte) { s.outbox.Put(s.lane, key, data, false) }
+// does nothing; room is only taken from what gives way no later than the shelf itself.
+func (s Shelf) Put(key string, data []byte) {
+	s.outbox.put(&entry{lane: s.lane, key: key, data: data, shelved: true})
+}
 
 // Remove takes away what is under a key, if anything is.
 func (s Shelf) Remove(key string) { s.outbox.Remove(s.lane, key) }
