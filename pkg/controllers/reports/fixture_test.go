@@ -142,8 +142,8 @@ type world struct {
 	dir      string        // of the outbox
 	outbox   *outbox.Outbox
 
-	millicores int64       // of each pod and node
-	broken     atomic.Bool // the metrics API
+	millicores atomic.Int64 // of each pod and node
+	broken     atomic.Bool  // the metrics API
 	readings   atomic.Int32
 
 	factories []factory
@@ -197,8 +197,9 @@ func newWorld(t *testing.T, objects []runtime.Object) *world {
 	}
 	w := &world{
 		mailbox: newMailbox(), t: t, kube: kubefake.NewClientset(builtIn...), formspec: formspecfake.NewClientset(own...),
-		metrics: metricsfake.NewSimpleClientset(), millicores: 100, interval: interval, dir: t.TempDir(),
+		metrics: metricsfake.NewSimpleClientset(), interval: interval, dir: t.TempDir(),
 	}
+	w.millicores.Store(100)
 	w.metrics.PrependReactor("list", "*", w.readUsage)
 	return w
 }
@@ -278,7 +279,7 @@ func (w *world) readUsage(action clienttesting.Action) (bool, runtime.Object, er
 	if w.broken.Load() {
 		return true, nil, errors.New("no such API")
 	}
-	usage := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(w.millicores, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Mi")}
+	usage := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(w.millicores.Load(), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Mi")}
 	if action.GetResource().Resource == "nodes" {
 		list := &metricsv1beta1.NodeMetricsList{}
 		nodes, err := w.kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})

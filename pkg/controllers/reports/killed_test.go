@@ -33,11 +33,11 @@ func TestKilledWithinASlot(t *testing.T) {
 			w.createPod("web-2")
 			pass(40 * time.Second)
 			w.deletePod("web-2")
-			w.millicores = 200
+			w.millicores.Store(200)
 			pass(3*time.Minute + 50*time.Second) // the last reading was five seconds ago
 			w.kill()
 			pass(10 * time.Second)
-			w.millicores = 400
+			w.millicores.Store(400)
 			w.start()
 			defer w.leads()()
 			pass(time.Minute + time.Second)
