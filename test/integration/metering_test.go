@@ -50,16 +50,17 @@ func TestMeteringAcrossKills(t *testing.T) {
 	// when
 	var until time.Time
 	for kill := range kills {
+		for _, shop := range shops {
+			s.must("delete a pod", s.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), shop.pods()[0].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+		}
+		sampled := time.Now().Add(slotLength * 6 / 10) // both replicas have by then, so what they saw is on the disk
 		var leader string
 		s.eventually("somebody leads", func() (err error) {
 			leader, err = s.leader(replicas)
 			return err
 		})
-		for _, shop := range shops {
-			s.must("delete a pod", s.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), shop.pods()[0].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
-		}
-		// Both have sampled twice by then, so that what they saw is on the disk. It is when a slot of before is handed over, too.
-		until = time.Now().Add(slotLength * 6 / 10).Truncate(slotLength).Add(slotLength)
+		// At the end of a slot one of before is handed over, too.
+		until = later(time.Now(), sampled).Truncate(slotLength).Add(slotLength)
 		select {
 		case <-time.After(time.Until(until) + rand.N(500*time.Millisecond)):
 		case <-t.Context().Done():
@@ -83,6 +84,13 @@ func TestMeteringAcrossKills(t *testing.T) {
 	c.hears("the slots until the last kill are metered", func(state clustercontrol.State) error { return metered(state, from, until) })
 	s.must("meter what was used", truth.usedInAll(s, c.State(), from, until))
 	s.must("keep the contract", c.kept())
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // leader is the replica that holds the lease now.
