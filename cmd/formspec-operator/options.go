@@ -97,7 +97,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.controlTLS.CA, "control-ca-file", o.controlTLS.CA, "Authorities that may sign the Control Cluster's certificate, read again when they change. Empty: those of the system.")
 	fs.StringVar(&o.controlTLS.Cert, "control-client-cert-file", o.controlTLS.Cert, "Client certificate for the Control Cluster, read again when it changes. Empty: none.")
 	fs.StringVar(&o.controlTLS.Key, "control-client-key-file", o.controlTLS.Key, "Private key of --control-client-cert-file.")
-	fs.StringVar(&o.outboxDir, "outbox-dir", o.outboxDir, "Directory, of this replica alone, that keeps reports which could not be sent. Empty: they are lost when the process ends.")
+	fs.StringVar(&o.outboxDir, "outbox-dir", o.outboxDir, "Directory, of this replica alone, that keeps reports which could not be sent, and what was sampled of usage. Empty: both are lost when the process ends.")
 	fs.Int64Var(&o.outboxMaxBytes, "outbox-max-bytes", o.outboxMaxBytes, "Size that the files in --outbox-dir may have together. When it is reached the oldest usage gives way.")
 	fs.DurationVar(&o.meteringInterval, "metering-interval", o.meteringInterval, "Length of the slots, aligned to UTC, for which usage is reported to the Control Cluster. The same for all replicas.")
 

@@ -18,6 +18,7 @@ import (
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/clustercontrol"
 	"github.com/formspec/formspec-operator/pkg/clustercontrol/identity"
+	"github.com/formspec/formspec-operator/pkg/clustercontrol/metering"
 	"github.com/formspec/formspec-operator/pkg/controllers"
 	"github.com/formspec/formspec-operator/pkg/controllers/lead"
 	"github.com/formspec/formspec-operator/pkg/controllers/reports"
@@ -66,7 +67,7 @@ func newReporting(ctx context.Context, d *dependencies, read clients, config *re
 	}
 	r.sampler, err = reports.NewSampler(reports.SamplerConfig{
 		Scopes: d.reportScopes(), Nodes: r.nodes.Core().V1().Nodes(), Usage: usage, Interval: o.meteringInterval,
-		Clock: clock.RealClock{}, Metrics: sampling,
+		Saver: r.saver(), Flush: r.sender.Flush, Clock: clock.RealClock{}, Metrics: sampling,
 	})
 	if err != nil {
 		return nil, err
@@ -121,6 +122,14 @@ func newSender(ctx context.Context, client *clustercontrol.Client, o *options, t
 	klog.FromContext(ctx).Error(err, "The outbox cannot be used: reports that wait are kept in memory, and are lost with this process", "dir", o.outboxDir)
 	options.OutboxDir = ""
 	return clustercontrol.NewSender(ctx, client, options)
+}
+
+// saver keeps samples in the outbox. Nil, as without one, they are in memory only.
+func (r *reporting) saver() *metering.Saver {
+	if !r.sender.Durable() {
+		return nil
+	}
+	return metering.NewSaver(r.sender.SampledReadings(), r.sender.SampledLives())
 }
 
 // trusted tells anew what Cluster Control had refused.

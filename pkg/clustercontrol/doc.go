@@ -16,6 +16,7 @@
 //	node-health        sent once or not at all
 //	metering           kept, at least once; a full outbox gives up the oldest, and says so
 //	workspace-status   the latest of each Workspace
+//	samples            not sent: what the next process meters open slots from; a full outbox gives them up first
 //
 // An envelope that was handed to the network is frozen: until it is settled exactly its bytes are sent again, also by the next process.
 // So after an outage in which Cluster Control took connections and did not answer well, a Workspace may be reported twice, as it was

@@ -176,8 +176,12 @@ func (s *Sender) report(endpoint Endpoint) int {
 	return entries
 }
 
-// noRoom counts what had to give way in the outbox, and says so once until everything that waited for the endpoint has been sent.
+// noRoom counts what had to give way in the outbox, and says so once until everything that waited for the endpoint has been sent. Samples
+// that had to are not lost: only a crash would lose them.
 func (s *Sender) noRoom(name outbox.Lane, key string) {
+	if name == sampledReadings || name == sampledLives {
+		return
+	}
 	endpoint := Endpoint(name)
 	s.metrics.dropped(endpoint, dropNoRoom, 1)
 	s.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -322,6 +323,31 @@ func TestFullOutbox(t *testing.T) {
 		}
 		same(t, "ids", w.records("register", "id"), []string{"n1"})
 		same(t, "statuses", w.records("workspace-status", "phase"), []string{"Ready"})
+	})
+}
+
+// Samples give way to everything else. Nothing is lost by that, so nothing is said and counted.
+func TestSamplesInAFullOutbox(t *testing.T) {
+	inWorld(t, clustercontrol.SenderOptions{OutboxMaxBytes: 8 << 20}, func(t *testing.T, w *world) {
+		w.set(func() { w.dial = func() error { return errors.New("connection refused") } })
+		for i := range 100 {
+			w.sender.SampledReadings().Put(strconv.Itoa(i), make([]byte, 50_000))
+			w.sender.SampledLives().Put(strconv.Itoa(i), make([]byte, 5_000))
+		}
+		for i := range 5_000 {
+			w.sender.Metering([]clustercontrol.UsageRecord{usage("u", time.Unix(int64(i)*300, 0))})
+		}
+		pass(time.Minute)
+		readings, lives := maps.Collect(w.sender.SampledReadings().All()), maps.Collect(w.sender.SampledLives().All())
+		if n := len(readings); n < 10 || n > 40 || readings["99"] == nil || len(lives) != 100 {
+			t.Errorf("%d readings are left, and %d lives", n, len(lives))
+		}
+		if n := len(w.logged.with("outbox is full")); n != 0 || w.value("dropped_total") != 0 {
+			t.Errorf("said %d times, %f dropped", n, w.value("dropped_total"))
+		}
+		if len(w.sender.UnsentUsage()) != 5_000 {
+			t.Errorf("%d records wait", len(w.sender.UnsentUsage()))
+		}
 	})
 }
 

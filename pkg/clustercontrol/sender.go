@@ -91,8 +91,9 @@ func NewSender(ctx context.Context, client *Client, o SenderOptions) (*Sender, e
 	s.beats.wake = make(chan struct{}, 1)
 	box, err := outbox.Open(ctx, outbox.Options{
 		Dir: o.OutboxDir, MaxBytes: o.OutboxMaxBytes, Clock: client.clock, Dropped: s.noRoom,
-		// Statuses and registrations are bounded by what there is in the cluster; usage grows with time. So it is the oldest usage that goes.
-		Evict: []outbox.Lane{outbox.Lane(Metering), outbox.Lane(WorkspaceStatus), outbox.Lane(Register)},
+		// Samples are in memory as well. Statuses and registrations are bounded by what there is in the cluster; usage grows with time. So
+		// it is the oldest usage that goes.
+		Evict: []outbox.Lane{sampledReadings, sampledLives, outbox.Lane(Metering), outbox.Lane(WorkspaceStatus), outbox.Lane(Register)},
 	})
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ func TestAlone(t *testing.T) {
 		{"Reports", reportsArrive},
 		{"ClusterControlIsAway", clusterControlIsAway},
 		{"NamespaceGoesWhileClusterControlIsAway", namespaceGoesWhileClusterControlIsAway},
+		{"MeteringAcrossKills", meteringAcrossKills},
 		{"AtRest", silentAtRest},
 		{"DatastoresAcrossRestarts", datastoresAcrossRestarts},
 		{"PasswordsStaySecret", passwordsStaySecret},

@@ -98,7 +98,7 @@ func reportsArrive(t *testing.T, env *environment) {
 			err := errors.New("there is no slot of it")
 			for _, u := range state.Usage {
 				if u.Workspace == "shop" {
-					if err = used(u, 2); err == nil {
+					if err = used(u, 2*slotLength.Seconds()); err == nil {
 						return nil
 					}
 				}

@@ -6,6 +6,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -134,22 +135,22 @@ func amounts(millicores, bytes int64) corev1.ResourceList {
 	}
 }
 
-// used is what usageAPI says that so many pods used in a whole slot.
-func used(u clustercontrol.Usage, pods int64) error {
-	seconds := int64(slotLength / time.Second)
-	for what, row := range map[string]struct{ have, want *int64 }{
-		"millicore seconds": {u.CPUMillicoreSeconds, new(pods * podMillicores * seconds)},
-		"byte seconds":      {u.MemoryByteSeconds, new(pods * podBytes * seconds)},
-		"pod seconds":       {u.PodSeconds, new(pods * seconds)},
+// used returns an error unless a slot has what usageAPI says of pods that ran for so many seconds in it, within 1 %. Records are in whole units.
+func used(u clustercontrol.Usage, podSeconds float64) error {
+	for what, row := range map[string]struct {
+		have *int64
+		want float64
+	}{
+		"millicore seconds": {u.CPUMillicoreSeconds, podMillicores * podSeconds},
+		"byte seconds":      {u.MemoryByteSeconds, podBytes * podSeconds},
+		"pod seconds":       {u.PodSeconds, podSeconds},
 	} {
 		switch {
 		case row.have == nil:
 			return fmt.Errorf("the slot %s has unknown %s", u.Key, what)
-		case 100*abs(*row.have-*row.want) > *row.want:
-			return fmt.Errorf("the slot %s has %d %s, want %d", u.Key, *row.have, what, *row.want)
+		case math.Abs(float64(*row.have)-row.want) > row.want/100+0.5:
+			return fmt.Errorf("the slot %s has %d %s, want %.1f", u.Key, *row.have, what, row.want)
 		}
 	}
 	return nil
 }
-
-func abs(n int64) int64 { return max(n, -n) }

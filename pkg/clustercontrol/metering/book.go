@@ -51,6 +51,7 @@ type Book struct {
 	nodes      map[types.UID]Node
 	pods       map[types.UID]Pod
 	readings   map[types.UID][]Reading // by UID of pod or node
+	since      time.Time               // of the last Forget
 }
 
 // NewBook returns an empty book.
@@ -71,11 +72,14 @@ func (b *Book) Pod(p Pod) {
 	if p.Life.Start.IsZero() {
 		return
 	}
-	if old, known := b.pods[p.UID]; known && p.Life.End.IsZero() {
+	if old, known := b.pods[p.UID]; known && p.Life.End.IsZero() && !old.Life.presumed {
 		p.Life.End = old.Life.End
 	}
 	b.pods[p.UID] = p
 }
+
+// Owner is the UID of the Workspace whose pod it is. Empty: the pod is not known.
+func (b *Book) Owner(pod types.UID) types.UID { return b.pods[pod].Workspace }
 
 // Read enters a reading of a pod or node. One that is not newer than the last changes nothing.
 func (b *Book) Read(uid types.UID, r Reading) {
@@ -91,6 +95,7 @@ func (b *Book) Read(uid types.UID, r Reading) {
 
 // Forget drops what no slot that starts at or after since needs: call it with the start of the oldest slot that is not decided.
 func (b *Book) Forget(since time.Time) {
+	b.since = since
 	over := func(l Life) bool { return !l.End.IsZero() && !l.End.After(since) }
 	for uid, w := range b.workspaces {
 		if over(w.Life) {

@@ -6,6 +6,7 @@
 //	Slot        an interval that is aligned to UTC, so that every process cuts time at the same places
 //	Integrate   the readings of one pod or node → its CPU and memory over one slot
 //	Book        what was seen of pods, nodes and readings → the records of one slot
+//	Saver       what is in a Book ⇄ bytes that outlive the process
 //
 // # How readings become an integral
 //

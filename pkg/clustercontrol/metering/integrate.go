@@ -22,6 +22,8 @@ type Reading struct {
 // Life is when something ran. A zero End: it still does.
 type Life struct {
 	Start, End time.Time
+	// presumed says that nobody saw the end, and who sees it alive knows better.
+	presumed bool
 }
 
 // Usage are integrals over a slot. They are sums, not yet rounded.

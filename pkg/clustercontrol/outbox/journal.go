@@ -184,10 +184,24 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// Flush writes all changes to the disk. After an error they are still in memory, and the next Flush but some seconds later writes them.
+// Flush writes all changes to the disk. After an error they are still in memory, and the next Flush but some seconds later writes them. That
+// the disk fails, and that it does not any more, is one line in the log each, whoever calls.
 func (o *Outbox) Flush() error {
 	o.io.Lock()
 	defer o.io.Unlock()
+	err := o.write()
+	switch {
+	case err != nil && !o.failing:
+		o.logger.Error(err, "The outbox cannot write to its directory: what waits would be lost with this process")
+	case err == nil && o.failing:
+		o.logger.Info("The outbox writes to its directory again")
+	}
+	o.failing = err != nil
+	return err
+}
+
+// write is Flush without a word. io is held, or nobody else has the outbox yet.
+func (o *Outbox) write() error {
 	j := o.journal
 	if j == nil {
 		return nil

@@ -11,6 +11,7 @@ type entry struct {
 	data    []byte
 	keep    bool // gives way to nothing
 	stays   bool // when a newer one with its key comes
+	shelved bool // takes no room from lanes that give way later than its own
 	frozen  bool
 	parts   []*entry // of a frozen one: what it was made from; unknown after a restart
 	written bool     // may be in the file

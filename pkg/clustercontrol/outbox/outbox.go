@@ -48,8 +48,10 @@ type Outbox struct {
 	limit   int64 // of what waits
 	changed chan struct{}
 
+	logger  klog.Logger
 	io      sync.Mutex // held while writing; taken before mu
 	journal *journal   // nil: memory only
+	failing bool       // the disk; said already
 
 	mu      sync.Mutex
 	lanes   map[Lane]*lane
@@ -72,7 +74,7 @@ func Open(ctx context.Context, options Options) (*Outbox, error) {
 		options.Clock = clock.RealClock{}
 	}
 	o := &Outbox{
-		options: options, limit: options.MaxBytes * 3 / 8, changed: make(chan struct{}, 1),
+		options: options, limit: options.MaxBytes * 3 / 8, changed: make(chan struct{}, 1), logger: klog.FromContext(ctx),
 		lanes: map[Lane]*lane{}, entries: map[uint64]*entry{}, dirty: map[uint64]struct{}{}, nextID: 1,
 	}
 	if options.Dir == "" {
@@ -85,12 +87,11 @@ func Open(ctx context.Context, options Options) (*Outbox, error) {
 	o.journal = j
 	o.restore(found.entries)
 	o.shrink()
-	logger := klog.FromContext(ctx)
 	if found.damage != "" {
-		logger.Info("The outbox was damaged; what could be read is kept and will be sent, the file is put aside",
+		o.logger.Info("The outbox was damaged; what could be read is kept and will be sent, the file is put aside",
 			"damage", found.damage, "kept", len(found.entries), "putAside", j.path(damagedName))
 	}
-	if err := o.Flush(); err != nil { // a fresh file, or what is left of a damaged one
+	if err := o.write(); err != nil { // a fresh file, or what is left of a damaged one
 		j.close()
 		return nil, err
 	}
@@ -99,17 +100,7 @@ func Open(ctx context.Context, options Options) (*Outbox, error) {
 
 // Run writes changes to the disk until ctx ends, and then what is left.
 func (o *Outbox) Run(ctx context.Context) {
-	logger, failing := klog.FromContext(ctx), false
-	flush := func() {
-		err := o.Flush()
-		switch {
-		case err != nil && !failing:
-			logger.Error(err, "The outbox cannot write to its directory: what waits would be lost with this process")
-		case err == nil && failing:
-			logger.Info("The outbox writes to its directory again")
-		}
-		failing = err != nil
-	}
+	failing := false
 	for {
 		delay := flushDelay
 		if failing {
@@ -126,7 +117,7 @@ func (o *Outbox) Run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		flush()
+		failing = o.Flush() != nil // which says so
 		if ctx.Err() != nil {
 			return
 		}
@@ -198,7 +189,7 @@ func (o *Outbox) restore(found []*entry) {
 // shrink makes what was found fit, if the bound was larger before.
 func (o *Outbox) shrink() {
 	for o.bytes > o.limit {
-		victim := o.victim()
+		victim := o.victim(nil)
 		if victim == nil {
 			return
 		}

@@ -45,7 +45,7 @@ func (o *Outbox) insert(e *entry, gone *[]*entry) bool {
 		if more <= 0 || o.bytes+more <= o.limit {
 			break
 		}
-		victim := o.victim()
+		victim := o.victim(e)
 		if victim == nil {
 			return false
 		}
@@ -72,13 +72,16 @@ func (o *Outbox) place(l *lane, e *entry) {
 	o.touch(e.id)
 }
 
-// victim is what gives way next.
-func (o *Outbox) victim() *entry {
+// victim is what gives way next, for something new or, if that is nil, for a smaller bound.
+func (o *Outbox) victim(newer *entry) *entry {
 	for _, name := range o.options.Evict {
 		for e := o.lane(name).oldest; e != nil; e = e.next {
 			if !e.keep {
 				return e
 			}
+		}
+		if newer != nil && newer.shelved && newer.lane == name {
+			return nil // the next ones are worth more
 		}
 	}
 	return nil

@@ -30,6 +30,8 @@ import (
 
 	"github.com/formspec/formspec-operator/pkg/apis/formspec/v1alpha1"
 	"github.com/formspec/formspec-operator/pkg/clustercontrol"
+	"github.com/formspec/formspec-operator/pkg/clustercontrol/metering"
+	"github.com/formspec/formspec-operator/pkg/clustercontrol/outbox"
 	"github.com/formspec/formspec-operator/pkg/controllers/trim"
 	formspecfake "github.com/formspec/formspec-operator/pkg/generated/clientset/versioned/fake"
 	formspecinformers "github.com/formspec/formspec-operator/pkg/generated/informers/externalversions"
@@ -136,11 +138,16 @@ type world struct {
 	loop     *Statuses
 	polled   func(after int64, take clustercontrol.Take) // nil: nobody asks for restarts
 
-	millicores int64       // of each pod and node
-	broken     atomic.Bool // the metrics API
+	interval time.Duration // of metering
+	dir      string        // of the outbox
+	outbox   *outbox.Outbox
+
+	millicores atomic.Int64 // of each pod and node
+	broken     atomic.Bool  // the metrics API
 	readings   atomic.Int32
 
 	factories []factory
+	stop      func()
 }
 
 type factory interface {
@@ -151,24 +158,25 @@ type factory interface {
 func inWorld(t *testing.T, objects []runtime.Object, do func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		w := newWorld(ctx, t, objects)
-		defer w.end(stop)
+		w := newWorld(t, objects)
+		w.start()
+		defer w.kill()
 		do(t, w)
 	})
 }
 
-// end ends every goroutine, as the bubble asks.
-func (w *world) end(stop func()) {
-	stop()
+// kill ends the replica, which has no moment to save anything. All its goroutines end, as the bubble asks.
+func (w *world) kill() {
+	w.stop()
 	w.loop.queue.ShutDown()
 	for _, f := range w.factories {
 		f.Shutdown()
 	}
 	synctest.Wait()
+	w.outbox.Close()
 }
 
-func newWorld(ctx context.Context, t *testing.T, objects []runtime.Object) *world {
+func newWorld(t *testing.T, objects []runtime.Object) *world {
 	t.Helper()
 	var builtIn, own []runtime.Object
 	for _, object := range objects { // which were made outside the bubble
@@ -189,9 +197,18 @@ func newWorld(ctx context.Context, t *testing.T, objects []runtime.Object) *worl
 	}
 	w := &world{
 		mailbox: newMailbox(), t: t, kube: kubefake.NewClientset(builtIn...), formspec: formspecfake.NewClientset(own...),
-		metrics: metricsfake.NewSimpleClientset(), millicores: 100,
+		metrics: metricsfake.NewSimpleClientset(), interval: interval, dir: t.TempDir(),
 	}
+	w.millicores.Store(100)
 	w.metrics.PrependReactor("list", "*", w.readUsage)
+	return w
+}
+
+// start starts the replica, with what one before it has left in the outbox.
+func (w *world) start() {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(w.t.Context())
+	w.stop = stop
 	nodes := kubeinformers.NewSharedInformerFactoryWithOptions(w.kube, 0, kubeinformers.WithTransform(trim.Node))
 	children := kubeinformers.NewSharedInformerFactoryWithOptions(w.kube, 0, kubeinformers.WithTransform(trim.Children()))
 	kinds := formspecinformers.NewSharedInformerFactory(w.formspec, 0)
@@ -200,12 +217,15 @@ func newWorld(ctx context.Context, t *testing.T, objects []runtime.Object) *worl
 		Claims: kinds.Formspec().V1alpha1().ResourceClaims(), Deployments: children.Apps().V1().Deployments(), Pods: children.Core().V1().Pods(),
 	}}
 	var err error
+	w.outbox, err = outbox.Open(ctx, outbox.Options{Dir: w.dir})
+	w.must(err)
 	w.sampler, err = NewSampler(SamplerConfig{
-		Scopes: scopes, Nodes: nodes.Core().V1().Nodes(), Usage: w.metrics, Interval: interval, Clock: clock.RealClock{},
+		Scopes: scopes, Nodes: nodes.Core().V1().Nodes(), Usage: w.metrics, Interval: w.interval,
+		Saver: metering.NewSaver(w.outbox.Shelf("readings"), w.outbox.Shelf("lives")), Flush: w.outbox.Flush, Clock: clock.RealClock{},
 	})
 	w.must(err)
 	w.leader, err = NewLeader(ctx, LeaderConfig{
-		Cluster: "jkt", Namespace: ownNamespace, Interval: interval, Scopes: scopes, Sampler: w.sampler, Reporter: w.mailbox,
+		Cluster: "jkt", Namespace: ownNamespace, Interval: w.interval, Scopes: scopes, Sampler: w.sampler, Reporter: w.mailbox,
 		Poll: func(ctx context.Context, after int64, take clustercontrol.Take) {
 			if w.polled != nil {
 				w.polled(after, take)
@@ -225,7 +245,6 @@ func newWorld(ctx context.Context, t *testing.T, objects []runtime.Object) *worl
 	synctest.Wait()
 	go w.sampler.Run(ctx)
 	synctest.Wait()
-	return w
 }
 
 func (w *world) must(err error) {
@@ -260,7 +279,7 @@ func (w *world) readUsage(action clienttesting.Action) (bool, runtime.Object, er
 	if w.broken.Load() {
 		return true, nil, errors.New("no such API")
 	}
-	usage := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(w.millicores, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Mi")}
+	usage := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(w.millicores.Load(), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Mi")}
 	if action.GetResource().Resource == "nodes" {
 		list := &metricsv1beta1.NodeMetricsList{}
 		nodes, err := w.kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})

@@ -4,11 +4,13 @@
 package reports
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -84,6 +86,11 @@ func (s *Sampler) nodeLives(node *corev1.Node, gone bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.enterNode(node, gone)
+}
+
+// enterNode is called with the lock held.
+func (s *Sampler) enterNode(node *corev1.Node, gone bool) {
 	s.book.Node(metering.Node{UID: node.UID, Name: node.Name, Life: report.ObjectLife(node, s.clock.Now(), gone)})
 }
 
@@ -96,7 +103,8 @@ func (s *Sampler) podLives(pod *corev1.Pod, gone bool) {
 	s.enterPod(pod, gone)
 }
 
-// adopt enters the pods whose Workspace was not known yet when they came: two caches are filled by two watches.
+// adopt enters the pods whose Workspace was not known yet when they came: two caches are filled by two watches. And it enters what an earlier
+// process knew and no handler has told of yet.
 func (s *Sampler) adopt() error {
 	pods, err := s.scopes.pods()
 	if err != nil {
@@ -107,6 +115,13 @@ func (s *Sampler) adopt() error {
 			s.enterPod(pod, false)
 		}
 	}
+	nodes, err := s.nodes.Lister().List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	for _, node := range nodes {
+		s.enterNode(node, false)
+	}
 	return nil
 }
 
@@ -114,7 +129,7 @@ func (s *Sampler) adopt() error {
 func (s *Sampler) enterPod(pod *corev1.Pod, gone bool) {
 	owner, known := s.owners[pod.UID]
 	if !known {
-		if owner = s.owner(pod); owner == "" {
+		if owner = cmp.Or(s.book.Owner(pod.UID), s.owner(pod)); owner == "" {
 			return // its Workspace is not known yet, or it is somebody else's with our labels
 		}
 		s.owners[pod.UID] = owner

@@ -36,15 +36,18 @@ const (
 	sampleReach = 2 * time.Hour
 )
 
-// SamplerConfig is what a Sampler is made from. Every field but Metrics is needed.
+// SamplerConfig is what a Sampler is made from. Every field but Saver, Flush and Metrics is needed.
 type SamplerConfig struct {
 	Scopes []Scope
 	Nodes  coreinformers.TypedNodeInformer
 	Usage  metricsclientset.Interface
 	// Interval of metering.
 	Interval time.Duration
-	Clock    clock.WithTicker
-	Metrics  *Metrics
+	// Saver keeps the samples over a crash, and Flush writes what it was given to the disk. Nil: they end with the process.
+	Saver   *metering.Saver
+	Flush   func() error
+	Clock   clock.WithTicker
+	Metrics *Metrics
 }
 
 // Sampler knows who lived when and used how much. Every replica has one.
@@ -55,10 +58,12 @@ type Sampler struct {
 	interval time.Duration
 	clock    clock.WithTicker
 	metrics  *Metrics
-	started  time.Time
-	down     bool // the metrics API; said already
+	flush    func() error
+	started  time.Time // or an earlier process, whose samples are here
+	down     bool      // the metrics API; said already
 
 	mu     sync.Mutex
+	saver  *metering.Saver
 	book   *metering.Book
 	owners map[types.UID]types.UID     // the Workspace of each pod, which a pod outlives
 	newest map[string]metering.Reading // of each node, by name
@@ -69,7 +74,12 @@ type Sampler struct {
 func NewSampler(config SamplerConfig) (*Sampler, error) {
 	s := &Sampler{
 		scopes: config.Scopes, nodes: config.Nodes, usage: config.Usage, interval: config.Interval, clock: config.Clock, metrics: config.Metrics,
-		started: config.Clock.Now(), book: metering.NewBook(), owners: map[types.UID]types.UID{}, newest: map[string]metering.Reading{},
+		saver: config.Saver, flush: config.Flush, started: config.Clock.Now(),
+		owners: map[types.UID]types.UID{}, newest: map[string]metering.Reading{},
+	}
+	var since time.Time
+	if s.book, since = s.saver.Restore(s.started); !since.IsZero() {
+		s.started = since
 	}
 	s.nodes.Informer()
 	if err := s.scopes.prepare(); err != nil {
@@ -96,10 +106,11 @@ func (s *Sampler) Run(ctx context.Context) {
 	}
 }
 
-// sample reads the usage of everything once, and returns when to do so again.
+// sample reads the usage of everything once, saves it, and returns when to do so again.
 func (s *Sampler) sample(ctx context.Context) time.Duration {
 	s.keep(time.Time{})
 	err := s.read(ctx)
+	s.save()
 	switch {
 	case ctx.Err() != nil:
 		return 0
@@ -117,6 +128,17 @@ func (s *Sampler) sample(ctx context.Context) time.Duration {
 	}
 	s.down = false
 	return min(sampleInterval, s.interval/2)
+}
+
+// save makes what was seen outlive a crash. It waits for the disk, which keeps nobody else waiting.
+func (s *Sampler) save() {
+	if s.saver == nil {
+		return
+	}
+	s.mu.Lock()
+	s.saver.Save(s.book, s.clock.Now())
+	s.mu.Unlock()
+	_ = s.flush() // the outbox tells of errors, and has what it could not write the next time
 }
 
 func (s *Sampler) read(ctx context.Context) error {
