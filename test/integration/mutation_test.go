@@ -155,7 +155,7 @@ func TestOverridesAreNotFought(t *testing.T) {
 			func(s *scenario) {
 				s.mutate("apps", "v1", "deployments", "ApplyConfiguration", "applyConfiguration",
 					`Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{terminationGracePeriodSeconds: 77}}}}`,
-					probeDeployment, "77")
+					probeDeployment, ": 77")
 			}, "deployments", []string{`Deployment "formspec-resource-shop"`, "spec.template.spec.terminationGracePeriodSeconds"},
 		},
 		"a container's image": {
@@ -229,7 +229,7 @@ func TestOverridesAreNotFought(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				for _, sign := range []string{"77", "mirror.example.com", `"mine"`, `"them"`, `"seen"`} {
+				for _, sign := range []string{": 77", "mirror.example.com", `"mine"`, `"them"`, `"seen"`} {
 					if strings.Contains(out, sign) {
 						return fmt.Errorf("the probe comes out with %s", sign)
 					}
