@@ -301,5 +301,5 @@ func (f *fixture) expectCalls(want ...string) {
 
 // appliedBy is how a cache knows what a controller applied.
 func appliedBy(manager string) []metav1.ManagedFieldsEntry {
-	return []metav1.ManagedFieldsEntry{{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}}
+	return []metav1.ManagedFieldsEntry{{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1("{}")}}
 }

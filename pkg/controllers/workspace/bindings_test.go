@@ -73,7 +73,7 @@ func managed(name string, owner metav1.Object, kind string, changes ...func(*cor
 			Annotations:     map[string]string{v1alpha1.AnnotationRevision: "r1"},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, v1alpha1.SchemeGroupVersion.WithKind(kind))},
 			ManagedFields: []metav1.ManagedFieldsEntry{{
-				Manager: "formspec-" + strings.ToLower(kind), Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")},
+				Manager: "formspec-" + strings.ToLower(kind), Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1("{}"),
 			}},
 		},
 		Data: map[string][]byte{"uri": []byte("postgres://u:p@h/d"), "user": []byte("u")},
