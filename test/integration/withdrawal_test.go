@@ -195,7 +195,6 @@ func TestReplacedDatastores(t *testing.T) {
 	me, class, user := s.publishedOwner(), s.class(), s.login()
 	pg := me.datastore("pg", v1alpha1.DriverPostgres, user.uri()).ready()
 	me.grant("pg", "pg", "shop")
-	limit := s.arrival(class)
 	shop := s.workspace("shop", class, lists("pg", v1alpha1.DriverPostgres)).ready()
 	inForce := func() error {
 		secret := pg.managed()
@@ -214,7 +213,7 @@ func TestReplacedDatastores(t *testing.T) {
 	s.register(me.newDatastore("pg", v1alpha1.DriverPostgres))
 
 	// then
-	s.within(limit, "the new Datastore is used", inForce)
+	s.eventually("the new Datastore is used", inForce)
 
 	// when
 	s.patchSecret(pg.managed().Name, `{"stringData":{"password":"another","user":"another"}}`)
