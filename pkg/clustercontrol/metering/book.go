@@ -67,12 +67,15 @@ func (b *Book) Workspace(w Workspace) { b.workspaces[w.UID] = w }
 // Node enters how a node is.
 func (b *Book) Node(n Node) { b.nodes[n.UID] = n }
 
-// Pod enters how a pod is. One that never started is left out. An end that was seen stays: a pod does not start again.
+// Pod enters how a pod is. One that never started is left out, and so is one of which nothing but an untold end was seen: its node may have
+// refused it. An end that was seen stays: a pod does not start again, nor end twice.
 func (b *Book) Pod(p Pod) {
-	if p.Life.Start.IsZero() {
+	old, known := b.pods[p.UID]
+	if p.Life.Start.IsZero() || (p.Life.Untold && !known) {
 		return
 	}
-	if old, known := b.pods[p.UID]; known && p.Life.End.IsZero() && !old.Life.presumed {
+	seen := !old.Life.End.IsZero() && (!old.Life.presumed || p.Life.Untold)
+	if seen && (p.Life.End.IsZero() || old.Life.End.Before(p.Life.End)) {
 		p.Life.End = old.Life.End
 	}
 	b.pods[p.UID] = p
@@ -128,14 +131,14 @@ func (b *Book) Forget(since time.Time) {
 // Records returns one record for each Workspace and each node that existed in the slot, in a fixed order. Whoever computes them for the
 // same slot gives them the same keys; the server takes the first.
 func (b *Book) Records(cluster string, slot Slot) []clustercontrol.UsageRecord {
-	byWorkspace, byNode := map[types.UID]Usage{}, map[string]float64{}
+	byWorkspace, byNode := map[types.UID]Usage{}, map[string][]Life{}
 	for _, uid := range slices.Sorted(maps.Keys(b.pods)) { // in one order: sums of floats depend on it
 		p := b.pods[uid]
 		u := Integrate(slot, p.Life, b.readings[uid])
 		sum := byWorkspace[p.Workspace]
 		sum.Add(u)
 		byWorkspace[p.Workspace] = sum
-		byNode[p.Node] += u.PodSeconds
+		byNode[p.Node] = append(byNode[p.Node], p.Life)
 	}
 	records := make([]clustercontrol.UsageRecord, 0, len(b.workspaces)+len(b.nodes))
 	for _, uid := range slices.Sorted(maps.Keys(b.workspaces)) {
@@ -149,13 +152,25 @@ func (b *Book) Records(cluster string, slot Slot) []clustercontrol.UsageRecord {
 	for _, uid := range slices.Sorted(maps.Keys(b.nodes)) {
 		if n := b.nodes[uid]; slot.overlap(n.Life.Start, n.Life.End) > 0 {
 			u := Integrate(slot, n.Life, b.readings[uid])
-			u.PodSeconds = byNode[n.Name]
+			u.PodSeconds = 0
+			for _, pod := range byNode[n.Name] { // also of a node of this name before or after
+				u.PodSeconds += slot.overlap(pod.within(n.Life)).Seconds()
+			}
 			r := record(cluster, slot, uid, u, true)
 			r.Node = n.Name
 			records = append(records, r)
 		}
 	}
 	return records
+}
+
+// within is when both lived. The end can be before the start: never.
+func (l Life) within(other Life) (start, end time.Time) {
+	start, end = later(l.Start, other.Start), l.End
+	if end.IsZero() || (!other.End.IsZero() && other.End.Before(end)) {
+		end = other.End
+	}
+	return start, end
 }
 
 func (w Workspace) existed(slot Slot) bool { return slot.overlap(w.Life.Start, w.Life.End) > 0 }

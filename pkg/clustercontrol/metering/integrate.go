@@ -22,6 +22,8 @@ type Reading struct {
 // Life is when something ran. A zero End: it still does.
 type Life struct {
 	Start, End time.Time
+	// Untold says that it has ended by End, and nothing tells when. Who was never seen alive may never have run.
+	Untold bool
 	// presumed says that nobody saw the end, and who sees it alive knows better.
 	presumed bool
 }

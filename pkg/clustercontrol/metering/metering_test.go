@@ -276,3 +276,44 @@ func TestPodsDoNotComeBack(t *testing.T) {
 		t.Errorf("%d pod seconds", got)
 	}
 }
+
+// A pod that its node refused has a start, and an end that nobody tells. It ran at no time.
+func TestPodsThatEndUntold(t *testing.T) {
+	untold := func(end time.Duration) metering.Life {
+		return metering.Life{Start: at(0), End: at(end), Untold: true}
+	}
+	for name, row := range map[string]struct {
+		lives []metering.Life
+		want  int64
+	}{
+		"never seen alive":                {[]metering.Life{untold(2 * time.Minute), untold(4 * time.Minute)}, 0},
+		"seen alive, and deleted later":   {[]metering.Life{from(0), untold(2 * time.Minute), untold(4 * time.Minute)}, 120},
+		"seen to end, and told otherwise": {[]metering.Life{from(0), life(0, time.Minute), untold(4 * time.Minute)}, 60},
+	} {
+		b := metering.NewBook()
+		b.Workspace(metering.Workspace{UID: "ws", Life: from(-time.Hour)})
+		for _, l := range row.lives {
+			b.Pod(metering.Pod{UID: "pod", Workspace: "ws", Life: l})
+		}
+		if got := b.Records("jkt", slot)[0].PodSeconds; got != row.want {
+			t.Errorf("%s: %d pod seconds, want %d", name, got, row.want)
+		}
+	}
+}
+
+// A node that is replaced under its name bears the pods of its own time only.
+func TestNodesOfOneName(t *testing.T) {
+	b := metering.NewBook()
+	b.Node(metering.Node{UID: "first", Name: "n1", Life: life(-time.Hour, 2*time.Minute)})
+	b.Node(metering.Node{UID: "second", Name: "n1", Life: from(3 * time.Minute)})
+	b.Pod(metering.Pod{UID: "a", Node: "n1", Life: life(0, 2*time.Minute)})
+	b.Pod(metering.Pod{UID: "b", Node: "n1", Life: from(4 * time.Minute)})
+	b.Pod(metering.Pod{UID: "stays", Node: "n1", Life: from(-time.Minute)})
+	got := map[types.UID]int64{}
+	for _, r := range b.Records("jkt", slot) {
+		got[r.UID] = r.PodSeconds
+	}
+	if want := map[types.UID]int64{"first": 120 + 120, "second": 60 + 120}; !reflect.DeepEqual(got, want) {
+		t.Errorf("pod seconds %v, want %v", got, want)
+	}
+}

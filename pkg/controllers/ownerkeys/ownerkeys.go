@@ -69,7 +69,7 @@ func (k *Keys) Start(ctx context.Context) {
 	k.factory.StartWithContext(ctx)
 	k.first.Go(func() {
 		k.Wait(ctx)
-		if _, absent := k.Published(); absent { // of which no event tells
+		if ctx.Err() == nil { // of an absence no event tells, and that of the first list can come before Published knows
 			for _, changed := range k.changed {
 				changed()
 			}

@@ -36,7 +36,7 @@ func Children(managers ...string) func(any) (any, error) {
 			return e.Subresource != "" || !(ours || legacy)
 		}))
 		trimAnnotations(accessor)
-		if len(accessor.GetManagedFields()) == 0 {
+		if len(accessor.GetManagedFields()) == 0 && len(accessor.GetAnnotations()) == 0 { // one that was restored has our annotations
 			dropData(object)
 		}
 		return object, nil
@@ -56,7 +56,9 @@ func Own(object any) (any, error) {
 
 // trimAnnotations keeps our own: others can be 256 KiB, and no decision reads them.
 func trimAnnotations(object metav1.Object) {
-	maps.DeleteFunc(object.GetAnnotations(), func(key, _ string) bool { return !strings.HasPrefix(key, v1alpha1.GroupName+"/") })
+	annotations := object.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return !strings.HasPrefix(key, v1alpha1.GroupName+"/") })
+	object.SetAnnotations(annotations)
 }
 
 // dropData drops what makes an object large that nobody applied on our behalf.

@@ -70,14 +70,16 @@ func TestChildrenThatAreNotOurs(t *testing.T) {
 func TestDataOfStrangersIsNotKept(t *testing.T) {
 	applied := []metav1.ManagedFieldsEntry{entry("formspec-workspace", metav1.ManagedFieldsOperationApply, "")}
 	for name, test := range map[string]struct {
-		entries []metav1.ManagedFieldsEntry
-		kept    bool
+		entries    []metav1.ManagedFieldsEntry
+		annotation string
+		kept       bool
 	}{
-		"ours":                       {applied, true},
-		"of an operator before us":   {[]metav1.ManagedFieldsEntry{entry(v1alpha1.LegacyManager, metav1.ManagedFieldsOperationUpdate, "")}, true},
-		"somebody's, with our label": {[]metav1.ManagedFieldsEntry{entry("kubectl", metav1.ManagedFieldsOperationUpdate, "")}, false},
+		"ours":                         {applied, "", true},
+		"ours, restored from a backup": {nil, v1alpha1.AnnotationRevision, true},
+		"of an operator before us":     {[]metav1.ManagedFieldsEntry{entry(v1alpha1.LegacyManager, metav1.ManagedFieldsOperationUpdate, "")}, "", true},
+		"somebody's, with our label":   {[]metav1.ManagedFieldsEntry{entry("kubectl", metav1.ManagedFieldsOperationUpdate, "")}, "example.com/note", false},
 	} {
-		meta := metav1.ObjectMeta{Name: "shop", ManagedFields: test.entries}
+		meta := metav1.ObjectMeta{Name: "shop", ManagedFields: test.entries, Annotations: map[string]string{test.annotation: "x"}}
 		text, raw := map[string]string{"a": "b"}, map[string][]byte{"a": []byte("b")}
 		for _, object := range []any{&corev1.Secret{ObjectMeta: meta, Data: raw}, &corev1.ConfigMap{ObjectMeta: meta, Data: text}, &corev1.ConfigMap{ObjectMeta: meta, BinaryData: raw}} {
 			got := transform(t, trim.Children("formspec-workspace"), object)

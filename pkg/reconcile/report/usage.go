@@ -17,7 +17,8 @@ import (
 )
 
 // PodLife is when a pod ran: from when its node took it on, which every replica of the operator reads alike, to its end. A pod that is not
-// on a node yet has no start. gone says that it was deleted.
+// on a node yet has no start. gone says that it was deleted. Without a condition
+// Ready nothing tells when one has ended: its node may have refused it.
 func PodLife(pod *corev1.Pod, now time.Time, gone bool) metering.Life {
 	if pod.Status.StartTime == nil {
 		return metering.Life{}
@@ -25,10 +26,10 @@ func PodLife(pod *corev1.Pod, now time.Time, gone bool) metering.Life {
 	life := metering.Life{Start: pod.Status.StartTime.Time}
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
-		life.End = now
+		life.End, life.Untold = now, true
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
-				life.End = earlier(now, &c.LastTransitionTime)
+				life.End, life.Untold = earlier(now, &c.LastTransitionTime), false
 			}
 		}
 	case gone:

@@ -59,7 +59,7 @@ func TestPodLife(t *testing.T) {
 		"has ended, nobody says when": {
 			corev1.Pod{Status: corev1.PodStatus{StartTime: began, Phase: corev1.PodSucceeded}},
 			false,
-			metering.Life{Start: began.Time, End: now},
+			metering.Life{Start: began.Time, End: now, Untold: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
