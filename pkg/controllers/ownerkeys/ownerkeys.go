@@ -44,8 +44,8 @@ func New(kube kubernetes.Interface, namespace string) *Keys {
 	return &Keys{namespace: namespace, factory: factory, informer: informer, lister: informer.Lister()}
 }
 
-// OnChange registers what is called when the keys have changed, appeared or gone, or the first reading finds none. It must be called
-// before Start.
+// OnChange registers what is called when the keys have changed, appeared or gone, or the first reading has ended, from any goroutine.
+// It must be called before Start.
 func (k *Keys) OnChange(ctx context.Context, changed func()) error {
 	logger := klog.FromContext(ctx)
 	_, err := k.informer.TypedInformer().AddTypedEventHandler(cache.TypedResourceEventHandlerFuncs[*corev1.ConfigMap]{

@@ -5,6 +5,7 @@ package ownerkeys_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,15 +28,15 @@ func entries(data map[string]string) *corev1.ConfigMap {
 }
 
 // run gives the test the keys in a bubble, which are read once the test starts them, and counts the changes.
-func run(t *testing.T, kube *kubefake.Clientset, test func(ctx context.Context, keys *ownerkeys.Keys, changes *int)) {
+func run(t *testing.T, kube *kubefake.Clientset, test func(ctx context.Context, keys *ownerkeys.Keys, changes *atomic.Int32)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		keys, changes := ownerkeys.New(kube, namespace), 0
-		if err := keys.OnChange(ctx, func() { changes++ }); err != nil {
+		keys, changes := ownerkeys.New(kube, namespace), new(atomic.Int32) // two goroutines tell
+		if err := keys.OnChange(ctx, func() { changes.Add(1) }); err != nil {
 			t.Fatal(err)
 		}
-		test(ctx, keys, &changes)
+		test(ctx, keys, changes)
 		synctest.Wait()
 		cancel()
 		keys.Shutdown()
@@ -53,26 +54,26 @@ func expect(t *testing.T, keys *ownerkeys.Keys, entry string, absent bool) {
 
 func TestKeysComeAndGo(t *testing.T) {
 	kube := kubefake.NewClientset()
-	run(t, kube, func(ctx context.Context, keys *ownerkeys.Keys, changes *int) {
+	run(t, kube, func(ctx context.Context, keys *ownerkeys.Keys, changes *atomic.Int32) {
 		expect(t, keys, "", false) // not read yet, which is not to be absent
 		keys.Start(ctx)
 		keys.Wait(ctx)
 		expect(t, keys, "", true)
-		if *changes != 1 {
-			t.Errorf("%d changes when it is known that there are none, want 1", *changes)
+		if changes.Load() != 1 {
+			t.Errorf("%d changes when it is known that there are none, want 1", changes.Load())
 		}
 
 		api := kube.CoreV1().ConfigMaps(namespace)
 		write := func(config *corev1.ConfigMap, wake bool) {
 			t.Helper()
-			before := *changes
+			before := changes.Load()
 			if _, err := api.Update(ctx, config, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
 				if _, err := api.Create(ctx, config, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if synctest.Wait(); (*changes > before) != wake {
-				t.Errorf("that somebody is woken is %v, want %v", *changes > before, wake)
+			if synctest.Wait(); (changes.Load() > before) != wake {
+				t.Errorf("that somebody is woken is %v, want %v", changes.Load() > before, wake)
 			}
 		}
 		write(entries(map[string]string{"owner": "a"}), true)
@@ -85,11 +86,11 @@ func TestKeysComeAndGo(t *testing.T) {
 		binary := entries(map[string]string{"owner": "b"})
 		binary.BinaryData = map[string][]byte{"other": {0xff}}
 		write(binary, true)
-		before := *changes
+		before := changes.Load()
 		if err := api.Delete(ctx, v1alpha1.OwnerKeysConfigMap, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if expect(t, keys, "", true); *changes != before+1 {
+		if expect(t, keys, "", true); changes.Load() != before+1 {
 			t.Error("nobody is woken when the keys go")
 		}
 	})
@@ -98,7 +99,7 @@ func TestKeysComeAndGo(t *testing.T) {
 // Only this one ConfigMap is asked for: the operator may read no other.
 func TestNoOtherConfigMapIsRead(t *testing.T) {
 	kube := kubefake.NewClientset()
-	run(t, kube, func(ctx context.Context, keys *ownerkeys.Keys, _ *int) {
+	run(t, kube, func(ctx context.Context, keys *ownerkeys.Keys, _ *atomic.Int32) {
 		keys.Start(ctx)
 		keys.Wait(ctx)
 		asked := 0
@@ -130,7 +131,7 @@ func TestAnOutageIsNoAbsence(t *testing.T) {
 
 func testOutage(t *testing.T, kube *kubefake.Clientset, entry string) {
 	t.Helper()
-	run(t, kube, func(ctx context.Context, keys *ownerkeys.Keys, changes *int) {
+	run(t, kube, func(ctx context.Context, keys *ownerkeys.Keys, changes *atomic.Int32) {
 		over := make(chan struct{})
 		kube.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			<-over // the API server does not answer
@@ -140,12 +141,12 @@ func testOutage(t *testing.T, kube *kubefake.Clientset, entry string) {
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		keys.Wait(short)
 		cancel()
-		if expect(t, keys, "", false); *changes > 0 {
-			t.Errorf("%d changes in an outage", *changes)
+		if expect(t, keys, "", false); changes.Load() > 0 {
+			t.Errorf("%d changes in an outage", changes.Load())
 		}
 		close(over)
 		keys.Wait(ctx)
-		if expect(t, keys, entry, entry == ""); *changes == 0 {
+		if expect(t, keys, entry, entry == ""); changes.Load() == 0 {
 			t.Error("nobody is woken when the keys can be read")
 		}
 	})
