@@ -44,7 +44,7 @@ func New(kube kubernetes.Interface, namespace string) *Keys {
 	return &Keys{namespace: namespace, factory: factory, informer: informer, lister: informer.Lister()}
 }
 
-// OnChange registers what is called when the keys have changed, appeared or gone, or the first reading has ended, from any goroutine.
+// OnChange registers what is called when the keys have changed, appeared or gone, or the first reading finds none, from any goroutine.
 // It must be called before Start.
 func (k *Keys) OnChange(ctx context.Context, changed func()) error {
 	logger := klog.FromContext(ctx)
@@ -69,7 +69,7 @@ func (k *Keys) Start(ctx context.Context) {
 	k.factory.StartWithContext(ctx)
 	k.first.Go(func() {
 		k.Wait(ctx)
-		if ctx.Err() == nil { // of an absence no event tells, and that of the first list can come before Published knows
+		if _, absent := k.Published(); absent { // of which no event tells
 			for _, changed := range k.changed {
 				changed()
 			}
@@ -85,14 +85,12 @@ func (k *Keys) Shutdown() {
 
 // Published returns the ConfigMap. Nil: it is absent, or it could not be read, which is an outage and not a revocation.
 func (k *Keys) Published() (config *corev1.ConfigMap, absent bool) {
-	if !k.informer.Informer().HasSynced() {
-		return nil, false
-	}
+	synced := k.informer.Informer().HasSynced() // asked first: what is missing after that is absent
 	config, err := k.lister.ConfigMaps(k.namespace).Get(v1alpha1.OwnerKeysConfigMap)
 	if err != nil {
-		return nil, apierrors.IsNotFound(err)
+		return nil, synced && apierrors.IsNotFound(err)
 	}
-	return config, false
+	return config, false // an event tells of it, which can come before HasSynced does
 }
 
 // Wait returns when the ConfigMap was read for the first time, or ctx ends.

@@ -151,3 +151,24 @@ func testOutage(t *testing.T, kube *kubefake.Clientset, entry string) {
 		}
 	})
 }
+
+// Who is told of keys finds them at once, also before the informer says that it has synced.
+func TestWhoIsToldFindsTheKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		keys := ownerkeys.New(kubefake.NewClientset(entries(map[string]string{"owner": "a"})), namespace)
+		told := make(chan *corev1.ConfigMap, 1)
+		if err := keys.OnChange(ctx, func() {
+			config, _ := keys.Published()
+			told <- config
+		}); err != nil {
+			t.Fatal(err)
+		}
+		keys.Start(ctx)
+		if config := <-told; config == nil || config.Data["owner"] != "a" {
+			t.Errorf("published is %v when its event comes", config)
+		}
+		cancel()
+		keys.Shutdown()
+	})
+}
