@@ -6,7 +6,6 @@ package integration
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 )
 
@@ -85,13 +84,6 @@ func another(t *testing.T, name string) *environment {
 	for _, program := range []string{"devcluster", "formspec-operator"} {
 		must("link the program", os.Symlink(filepath.Join("..", program), env.path(program)))
 	}
-	var err error
-	env.cluster, err = startCluster(t.Context(), env.path("devcluster"), "it-"+strconv.Itoa(os.Getpid())+"-"+name)
-	must("start a control plane", err)
-	env.audit = &auditLog{path: env.cluster.auditLog, env: env}
-	must("connect", env.connect())
-	must("install", env.install(t.Context()))
-	env.operator, err = env.start(t.Context(), mainOperator)
-	must("start the operator", err)
+	must("bring it up", env.bringUp(t.Context(), "-"+name))
 	return env
 }

@@ -59,18 +59,23 @@ func setUp(ctx context.Context) (*environment, error) {
 	if err := env.build(ctx); err != nil {
 		return env, err
 	}
-	if env.cluster, err = startCluster(ctx, env.path("devcluster"), "it-"+strconv.Itoa(os.Getpid())); err != nil {
-		return env, err
+	return env, env.bringUp(ctx, "")
+}
+
+// bringUp starts the control plane, whose name ends so, and the operator from the programs that are there.
+func (env *environment) bringUp(ctx context.Context, suffix string) (err error) {
+	if env.cluster, err = startCluster(ctx, env.path("devcluster"), "it-"+strconv.Itoa(os.Getpid())+suffix); err != nil {
+		return err
 	}
 	env.audit = &auditLog{path: env.cluster.auditLog, env: env}
 	if err := env.connect(); err != nil {
-		return env, err
+		return err
 	}
 	if err := env.install(ctx); err != nil {
-		return env, err
+		return err
 	}
 	env.operator, err = env.start(ctx, mainOperator)
-	return env, err
+	return err
 }
 
 func (env *environment) path(name string) string { return filepath.Join(env.dir, name) }
