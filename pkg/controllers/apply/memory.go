@@ -19,7 +19,8 @@ import (
 )
 
 // Memory remembers the resourceVersions that the syncs of each key wrote, until the caches have seen them. It keeps a sync from deciding
-// on what was true before its own last write, and an event from waking a key that caused it.
+// on what was true before its own last write, and an event from waking a key that caused it. It also remembers what became of writes that
+// no cache will tell: which were changed on their way in, and whose namespace is going.
 type Memory struct {
 	mu        sync.Mutex
 	written   map[cache.ObjectName][]mark

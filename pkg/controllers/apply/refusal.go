@@ -24,9 +24,8 @@ func Refusal(err error) *reconcile.Refusal {
 		return new(reconcile.NameConflict(taken.Kind, taken.Name))
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		return new(reconcile.Refused("a write is refused", err.Error()))
-	case apierrors.IsInternalError(err) && reconcile.SilentWebhook(err.Error()) != "":
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
+		apierrors.IsInternalError(err) && reconcile.SilentWebhook(err.Error()) != "":
 		return new(reconcile.Refused("a write is refused", err.Error()))
 	default:
 		return nil

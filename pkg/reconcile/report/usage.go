@@ -17,8 +17,8 @@ import (
 )
 
 // PodLife is when a pod ran: from when its node took it on, which every replica of the operator reads alike, to its end. A pod that is not
-// on a node yet has no start. gone says that it was deleted. Without a condition
-// Ready nothing tells when one has ended: its node may have refused it.
+// on a node yet has no start. gone says that it was deleted. Without a condition Ready nothing tells when one has ended: its node may have
+// refused it.
 func PodLife(pod *corev1.Pod, now time.Time, gone bool) metering.Life {
 	if pod.Status.StartTime == nil {
 		return metering.Life{}
